@@ -17,6 +17,12 @@ pub enum Command {
     },
     /// End the running turn now. Does nothing when none runs.
     Halt,
+    /// Tell whoever reads the conversation that something a client said could not be used. A
+    /// running turn goes on; when none runs, the client is told that none will.
+    Refuse {
+        /// What, and why.
+        message: String,
+    },
     /// Run the session-end hook, if one is wanted, and say when it is done. The conversation stays
     /// usable.
     EndSession,

@@ -701,6 +701,7 @@ impl Trajectory {
                 class,
                 origin,
                 action,
+                summary,
                 ..
             } => {
                 let target = if *origin == ToolOrigin::Finish {
@@ -711,6 +712,7 @@ impl Trajectory {
                 let step = self.open_step(*index, Source::Model, target)?;
                 step.action = Some(action.clone());
                 step.call = Some(call.id.clone());
+                step.text.clone_from(summary);
                 self.turn.as_mut()?.calls.push(Call {
                     step: *index,
                     call: call.clone(),
@@ -830,11 +832,13 @@ impl Trajectory {
             self.usage += usage;
         }
         let mut parts = model_call.answer.parts;
-        let state = match end {
+        // The step ends well even where the answer does not: clients leave out the text of failed
+        // steps, and then the mark that ends a cut text would be lost. Another step says what went
+        // wrong.
+        match end {
             AnswerEnd::Complete { .. } => {
                 turn.attempt = 0;
                 turn.unusable = 0;
-                StepState::Done
             }
             AnswerEnd::Partial { .. } => {
                 turn.attempt = 0;
@@ -843,19 +847,16 @@ impl Trajectory {
                     ModelPart::Call { call, .. } => calls.iter().any(|c| c.call.id == call.id),
                     _ => true,
                 });
-                StepState::Done
             }
             AnswerEnd::Failed { .. } => {
                 parts.clear();
-                StepState::Error
             }
             AnswerEnd::Unusable { .. } => {
                 turn.attempt = 0;
                 turn.unusable += 1;
                 parts.clear();
-                StepState::Error
             }
-        };
+        }
         let kept = Answer { parts, step: None };
         if kept.state() != AnswerState::Empty {
             turn.response = text_of(&kept.parts);
@@ -865,13 +866,7 @@ impl Trajectory {
         }
         let index = model_call.answer.step?;
         let step = self.steps.get_mut(index.get() as usize)?;
-        step.state = state;
-        if let AnswerEnd::Failed { reason } | AnswerEnd::Unusable { reason } = end {
-            step.error = Some(StepError {
-                message: reason.clone(),
-                http_code: None,
-            });
-        }
+        step.state = StepState::Done;
         self.touch(index)
     }
 

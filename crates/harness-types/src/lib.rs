@@ -50,6 +50,7 @@ mod record;
 mod request;
 mod retry;
 mod schema;
+mod script;
 mod secret;
 mod step;
 mod store;
@@ -87,6 +88,10 @@ pub use request::{
 };
 pub use retry::{RetryClass, RetrySchedule};
 pub use schema::{RECORD_FORMAT, RecordFormat};
+pub use script::{
+    Expectation, Gate, GatePass, Script, ScriptError, ScriptedEnd, ScriptedModel, ScriptedPart,
+    ScriptedTurn, Sleeper, check_request, thread_sleeper,
+};
 pub use secret::Secret;
 pub use step::{Source, Step, StepError, StepState, Target};
 pub use store::{MemoryStore, SessionStore, StoreError};

@@ -146,6 +146,9 @@ pub enum RecordBody {
         origin: ToolOrigin,
         /// What observers are shown.
         action: Action,
+        /// What the model says it is for, in a few words; the text of the step.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        summary: String,
     },
     /// A call went on to its next stage.
     CallStageChanged {

@@ -1,0 +1,1 @@
+"""Drives a `localharness` binary with the real Python SDK and a scripted model."""

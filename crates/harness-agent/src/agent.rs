@@ -1,0 +1,133 @@
+//! A running conversation, from the outside.
+
+use std::sync::Arc;
+
+use harness_toolkit::Registry;
+use harness_types::{
+    Command, Config, Conversation, ConversationId, Model, Note, SessionStore, Touch,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::driver::Driver;
+use crate::{Catalogue, Error, Machine};
+
+/// How many commands may wait for the loop before [`Agent::send`] waits too.
+const COMMAND_QUEUE: usize = 256;
+
+/// What an agent is made of.
+#[derive(Debug)]
+pub struct AgentParts {
+    /// The conversation's id.
+    pub id: ConversationId,
+    /// How it is set up.
+    pub config: Config,
+    /// The model it asks.
+    pub model: Arc<dyn Model>,
+    /// The built-in tools it may use; [`Config::tools`] names those that are declared.
+    pub tools: Registry,
+    /// Where its records are kept.
+    pub store: Arc<dyn SessionStore>,
+    /// Who watches.
+    pub observer: Box<dyn Observer>,
+}
+
+/// Watches a conversation. Called by the loop between steps: implementations hand over what they
+/// need and return at once.
+pub trait Observer: Send + std::fmt::Debug {
+    /// The conversation has changed; the records behind the change have been kept.
+    fn changed(&mut self, conversation: &Conversation, touches: &[Touch]);
+
+    /// The loop ignored something.
+    fn noted(&mut self, note: &Note) {
+        tracing::warn!("{note}");
+    }
+}
+
+/// A running conversation.
+///
+/// Dropping it ends the conversation as [`Agent::close`] does, without waiting.
+#[derive(Debug)]
+pub struct Agent {
+    commands: mpsc::Sender<Command>,
+    task: JoinHandle<()>,
+}
+
+impl Agent {
+    /// Checks the parts and starts the conversation on the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// An [`Error`] for which [`Error::is_config`] holds names what is wrong with the parts.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn spawn(parts: AgentParts) -> Result<Self, Error> {
+        check_workspaces(&parts.config)?;
+        let catalogue = Catalogue::new(&parts.config, parts.tools)?;
+        let machine = Machine::new(parts.config, catalogue)?;
+        let (commands, receiver) = mpsc::channel(COMMAND_QUEUE);
+        let driver = Driver::new(
+            parts.id,
+            machine,
+            parts.model,
+            parts.store,
+            parts.observer,
+            receiver,
+        );
+        let task = tokio::spawn(driver.run());
+        Ok(Self { commands, task })
+    }
+
+    /// Tells the conversation something. Waits only while 256 earlier commands have not been
+    /// looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] when the conversation has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready sends nothing.
+    pub async fn send(&self, command: Command) -> Result<(), Error> {
+        self.commands.send(command).await.map_err(|_| Error::Closed)
+    }
+
+    /// Ends the conversation: a running turn is halted, its records are kept, its tools are gone
+    /// when this returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the ending to go on by itself.
+    pub async fn close(self) {
+        let Self { commands, task } = self;
+        drop(commands);
+        if let Err(error) = task.await
+            && error.is_panic()
+        {
+            tracing::error!("a conversation ended by a fault of the harness itself: {error}");
+        }
+    }
+
+    /// Waits until the conversation has ended by itself, which it does only by a fault.
+    ///
+    /// # Cancel safety
+    ///
+    /// Can be called again.
+    pub async fn ended(&self) {
+        self.commands.closed().await;
+    }
+}
+
+fn check_workspaces(config: &Config) -> Result<(), Error> {
+    for path in &config.workspaces {
+        if !path.is_absolute() {
+            return Err(Error::RelativeWorkspace { path: path.clone() });
+        }
+        if !path.is_dir() {
+            return Err(Error::MissingWorkspace { path: path.clone() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! A drop-in for the harness process inside the `google-antigravity` SDKs.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    harness_bin::serve::main(std::env::args().skip(1))
+}

@@ -1,0 +1,216 @@
+//! The conversations of a process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use harness_agent::Agent;
+use harness_types::{Command, ConversationId};
+use tokio::sync::Notify;
+
+use crate::board::{Board, BoardWriter};
+use crate::{Assemble, Attachment, Blueprint, Error};
+
+/// What a host may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Conversations open at once; one more is refused.
+    pub conversations: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            conversations: 1024,
+        }
+    }
+}
+
+/// The conversations of a process. Cheap to clone; all clones are one host.
+#[derive(Debug, Clone)]
+pub struct Host(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    assembler: Arc<dyn Assemble>,
+    limits: Limits,
+    open: Mutex<Open>,
+    /// Told whenever a conversation has closed.
+    closed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// Told to end when the host shuts down.
+    conversations: HashMap<ConversationId, Arc<Notify>>,
+    shutting_down: bool,
+}
+
+impl Host {
+    /// A host that makes conversations with `assembler`.
+    pub fn new(assembler: Arc<dyn Assemble>, limits: Limits) -> Self {
+        Self(Arc::new(Shared {
+            assembler,
+            limits,
+            open: Mutex::default(),
+            closed: Notify::new(),
+        }))
+    }
+
+    /// Opens a conversation. It runs until its [`Session`] is closed or dropped.
+    ///
+    /// # Errors
+    ///
+    /// An [`Error`] for which [`Error::is_config`] holds names what is wrong with the blueprint;
+    /// the others speak of the process.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn open(&self, mut blueprint: Blueprint) -> Result<Session, Error> {
+        let id = match blueprint.id.take() {
+            Some(id) => id,
+            None => {
+                let mut bytes = [0; 16];
+                getrandom::fill(&mut bytes)?;
+                ConversationId::from_random(bytes)
+            }
+        };
+        let shutdown = self.reserve(&id)?;
+        // Gives the id back when anything below fails, and when the session ends.
+        let place = Place {
+            host: self.clone(),
+            id: id.clone(),
+        };
+        let assembly = self.0.assembler.assemble(&mut blueprint)?;
+        let board = Arc::new(Board::default());
+        let observer = Box::new(BoardWriter(Arc::clone(&board)));
+        let agent = Agent::spawn(assembly.into_parts(id, blueprint.config, observer))?;
+        Ok(Session {
+            agent,
+            board,
+            shutdown,
+            place,
+        })
+    }
+
+    fn reserve(&self, id: &ConversationId) -> Result<Arc<Notify>, Error> {
+        let mut open = self.lock();
+        if open.shutting_down {
+            return Err(Error::ShuttingDown);
+        }
+        if open.conversations.contains_key(id) {
+            return Err(Error::AlreadyOpen { id: id.clone() });
+        }
+        if open.conversations.len() >= self.0.limits.conversations {
+            return Err(Error::TooMany {
+                limit: self.0.limits.conversations,
+            });
+        }
+        let shutdown = Arc::new(Notify::new());
+        open.conversations.insert(id.clone(), Arc::clone(&shutdown));
+        Ok(shutdown)
+    }
+
+    /// How many conversations are open.
+    pub fn conversations(&self) -> usize {
+        self.lock().conversations.len()
+    }
+
+    /// Opens no more conversations, tells the open ones' owners to close them, and waits until
+    /// they have.
+    ///
+    /// # Cancel safety
+    ///
+    /// Can be called again; conversations go on closing meanwhile.
+    pub async fn shutdown(&self) {
+        loop {
+            let closed = self.0.closed.notified();
+            tokio::pin!(closed);
+            closed.as_mut().enable();
+            {
+                let mut open = self.lock();
+                open.shutting_down = true;
+                for shutdown in open.conversations.values() {
+                    shutdown.notify_one();
+                }
+                if open.conversations.is_empty() {
+                    return;
+                }
+            }
+            closed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An open conversation, owned by the front end that opened it.
+#[derive(Debug)]
+pub struct Session {
+    agent: Agent,
+    board: Arc<Board>,
+    shutdown: Arc<Notify>,
+    place: Place,
+}
+
+impl Session {
+    /// The conversation's id.
+    pub fn id(&self) -> &ConversationId {
+        &self.place.id
+    }
+
+    /// Tells the conversation something.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] when it has ended by a fault.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready sends nothing.
+    pub async fn send(&self, command: Command) -> Result<(), Error> {
+        self.agent.send(command).await.map_err(|_| Error::Closed)
+    }
+
+    /// Starts reading from now on.
+    pub fn attach(&self) -> Attachment {
+        Attachment::new(Arc::clone(&self.board))
+    }
+
+    /// Waits until the host wants the conversation to be closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Can be called again.
+    pub async fn shutdown_requested(&self) {
+        self.shutdown.notified().await;
+    }
+
+    /// Ends the conversation: a running turn is halted, its records are kept and its tools are
+    /// gone when this returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the ending to go on by itself.
+    pub async fn close(self) {
+        let Self { agent, place, .. } = self;
+        agent.close().await;
+        drop(place);
+    }
+}
+
+/// An entry among the open conversations, given back when dropped.
+#[derive(Debug)]
+struct Place {
+    host: Host,
+    id: ConversationId,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.host.lock().conversations.remove(&self.id);
+        self.host.0.closed.notify_waiters();
+    }
+}

@@ -1,0 +1,1 @@
+//! Embed an agent: one crate that brings the harness libraries together

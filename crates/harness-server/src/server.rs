@@ -1,0 +1,216 @@
+//! Accepting connections, and ending well.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use harness_host::{Blueprint, Host};
+use harness_proto::localharness::ClientInfo;
+use harness_types::Secret;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::{Bound, Error, connection, limits, upgrade};
+
+/// Why a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ending {
+    /// It was told to.
+    Asked,
+    /// Nobody connected, or came back, within the limit.
+    Abandoned,
+}
+
+/// Serves the connections of one process.
+#[derive(Debug)]
+pub struct Server {
+    bound: Bound,
+    host: Host,
+}
+
+/// What the handshake settled for every connection.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    key: Secret,
+    user_agent: String,
+    storage: Option<PathBuf>,
+    env: BTreeMap<String, String>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Settled {
+    /// Adds what came with the handshake rather than with the conversation.
+    pub(crate) fn complete(&self, blueprint: &mut Blueprint) {
+        blueprint.user_agent.clone_from(&self.user_agent);
+        blueprint.storage.clone_from(&self.storage);
+        blueprint.commands.env.clone_from(&self.env);
+    }
+
+    /// Waits until the server stops.
+    pub(crate) async fn stopping(&self) {
+        let mut stopping = self.stopping.clone();
+        // An error means that the server is gone.
+        let _ = stopping.wait_for(|stop| *stop).await;
+    }
+}
+
+impl Server {
+    /// A server on the sockets of a handshake.
+    pub fn new(bound: Bound, host: Host) -> Self {
+        Self { bound, host }
+    }
+
+    /// Serves until `stop` is ready, then closes every connection and every conversation.
+    ///
+    /// It also ends when nobody connects, or comes back, within the limits of
+    /// [`limits`](crate::limits).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Serve`] when the runtime refuses the sockets.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends connections without a close frame.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Ending, Error> {
+        let Self { bound, host } = self;
+        let (stopping, receiver) = watch::channel(false);
+        let settled = Arc::new(Settled {
+            key: bound.key,
+            user_agent: user_agent(&bound.client),
+            storage: bound.storage,
+            env: bound.env,
+            stopping: receiver,
+        });
+        let mut listeners = Vec::new();
+        for listener in bound.listeners {
+            listener.set_nonblocking(true).map_err(Error::Serve)?;
+            listeners.push(TcpListener::from_std(listener).map_err(Error::Serve)?);
+        }
+        let places = Arc::new(Semaphore::new(limits::CONNECTIONS));
+        let mut connections = JoinSet::new();
+        let mut deadline = Instant::now() + limits::FIRST_CONNECTION_TIME;
+        tokio::pin!(stop);
+        let ending = loop {
+            tokio::select! {
+                () = &mut stop => break Ending::Asked,
+                (stream, place) = accept(&listeners, &places) => {
+                    let (host, settled) = (host.clone(), Arc::clone(&settled));
+                    connections.spawn(async move {
+                        let _place = place;
+                        serve(stream, host, settled).await;
+                    });
+                }
+                Some(ended) = connections.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!("a connection ended by a fault of the harness: {error}");
+                    }
+                    deadline = Instant::now() + limits::ABANDONED_TIME;
+                }
+                () = tokio::time::sleep_until(deadline), if connections.is_empty() => {
+                    tracing::warn!("nobody is connected; the process ends");
+                    break Ending::Abandoned;
+                }
+            }
+        };
+        let _ = stopping.send(true);
+        drop(listeners);
+        host.shutdown().await;
+        while connections.join_next().await.is_some() {}
+        Ok(ending)
+    }
+}
+
+/// The next connection on any socket, once there is room for it.
+async fn accept(
+    listeners: &[TcpListener],
+    places: &Arc<Semaphore>,
+) -> (TcpStream, Option<tokio::sync::OwnedSemaphorePermit>) {
+    let place = Arc::clone(places).acquire_owned().await.ok();
+    loop {
+        let accepted = std::future::poll_fn(|context| {
+            for listener in listeners {
+                if let std::task::Poll::Ready(accepted) = listener.poll_accept(context) {
+                    return std::task::Poll::Ready(accepted);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await;
+        match accepted {
+            Ok((stream, _)) => return (stream, place),
+            Err(error) => {
+                // Out of file descriptors, most likely: others keep theirs, newcomers wait.
+                tracing::warn!("a connection could not be accepted: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, host: Host, settled: Arc<Settled>) {
+    // Small messages go out at once; where the option is missing they only go out later.
+    let _ = stream.set_nodelay(true);
+    let upgraded = tokio::select! {
+        upgraded = upgrade::upgrade(stream, &settled.key) => upgraded,
+        () = settled.stopping() => return,
+    };
+    match upgraded {
+        Ok(socket) => connection::serve(socket, host, settled).await,
+        Err(refused) => tracing::warn!("a connection was refused: {refused}"),
+    }
+}
+
+/// What the model's provider is told: the SDK, where there is one, and who we are.
+fn user_agent(client: &ClientInfo) -> String {
+    let word = |text: &str| -> String {
+        text.chars()
+            .filter(|c| c.is_ascii_graphic() && !"/();".contains(*c))
+            .collect()
+    };
+    let pair = |name: &str, version: &str| {
+        let (name, version) = (word(name), word(version));
+        (!name.is_empty() && !version.is_empty()).then(|| format!("{name}/{version}"))
+    };
+    let sdk = (client.language() == "python")
+        .then(|| pair("google-antigravity-sdk", client.version()))
+        .flatten();
+    let words = [
+        sdk,
+        pair(client.language(), client.language_version()),
+        pair("client-os", client.os()),
+        pair("client-os-ver", client.os_version()),
+        pair("harness", env!("CARGO_PKG_VERSION")),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_agent_names_the_sdk_and_the_harness() {
+        let client = ClientInfo {
+            language: Some("python".into()),
+            version: Some("0.1.22".into()),
+            language_version: Some("3.11.7\r\nX-Evil: 1".into()),
+            ..Default::default()
+        };
+        assert_eq!(
+            user_agent(&client),
+            concat!(
+                "google-antigravity-sdk/0.1.22 python/3.11.7X-Evil:1 harness/",
+                env!("CARGO_PKG_VERSION")
+            )
+        );
+        assert_eq!(
+            user_agent(&ClientInfo::default()),
+            concat!("harness/", env!("CARGO_PKG_VERSION"))
+        );
+    }
+}

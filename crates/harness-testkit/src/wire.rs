@@ -1,0 +1,5 @@
+mod client;
+mod spawn;
+
+pub use client::{WireClient, is_idle};
+pub use spawn::{Spawn, WireProcess};

@@ -1,0 +1,5 @@
+//! The fixtures, tried on each other.
+
+mod http;
+mod server;
+mod wire;
