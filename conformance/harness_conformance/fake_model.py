@@ -534,7 +534,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 def _pieces(turn: Turn) -> Iterable[Any]:
-    """Bytes, gates and cuts of a streamed turn; the last content chunk carries the finish."""
+    """Bytes, gates and cuts of a streamed turn; the last content chunk carries the finish, if one comes."""
+    finish = None if any(item is CUT for item in turn.items) else turn.finish
     contents = [i for i, item in enumerate(turn.items) if isinstance(item, (str, dict, list))]
     alone = turn.finish_alone or not contents
     for i, item in enumerate(turn.items):
@@ -544,9 +545,9 @@ def _pieces(turn: Turn) -> Iterable[Any]:
             yield item
         else:
             parts = [{"text": item}] if isinstance(item, str) else [item] if isinstance(item, dict) else item
-            last = i == contents[-1] and not alone and turn.finish is not None
+            last = i == contents[-1] and not alone and finish is not None
             yield event(
-                chunk(parts, finish=turn.finish if last else None, usage=turn.usage if last else None), turn.separator
+                chunk(parts, finish=finish if last else None, usage=turn.usage if last else None), turn.separator
             )
-    if alone and turn.finish is not None:
-        yield event(chunk(None, finish=turn.finish, usage=turn.usage), turn.separator)
+    if alone and finish is not None:
+        yield event(chunk(None, finish=finish, usage=turn.usage), turn.separator)

@@ -190,7 +190,7 @@ async def edit_target_not_found(t: Trial) -> None:
     )
     t.equal(t.read("code.py"), "a = 1\n", "the file")
     t.check(any(s.status.value == "ERROR" for s in reply.done), f"no step shows the error: {reply.shown()}")
-    t.matches(read, "not found", "what the model read")
+    t.matches(read, "not found|does not occur", "what the model read")
 
 
 @scenario()
@@ -306,38 +306,6 @@ async def run_command_fails(t: Trial) -> None:
     t.equal(reply.tool("run_command").tool_calls[0].args["exit_code"], 7, "exit code of the step")
     t.contains(read, "before", "what the model read")
     t.matches(read, r"\b7\b", "exit code the model read")
-
-
-@scenario()
-async def command_outlives_its_call(t: Trial) -> None:
-    """A command that is still running when its call is answered keeps the turn open; its end wakes the model (F004)."""
-    t.model.say(
-        answer(
-            call(
-                "run_command",
-                {"CommandLine": "read x < go; echo finished-$x", "Cwd": str(t.workspace), "WaitMsBeforeAsync": 500},
-                id="c",
-            )
-        ),
-        lambda request: _release(t),
-        answer("It has finished."),
-    )
-    import os
-
-    os.mkfifo(t.path("go"))
-    async with t.agent(builtins=("run_command",)) as agent:
-        reply = await t.chat(agent, "Run it")
-        t.equal(reply.text, "It runs.It has finished.", "answers of the turn")
-        t.equal(len(t.model.requests), 3, "model requests")
-        woken = json.dumps(t.model.requests[2].contents[-1])
-        t.contains(woken, "finished-now", "what woke the model")
-        await t.still_works(agent)
-
-
-def _release(t: Trial) -> Any:
-    with open(t.path("go"), "w") as go:
-        go.write("now\n")
-    return answer("It runs.")
 
 
 @scenario()

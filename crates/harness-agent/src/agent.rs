@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use harness_toolkit::Registry;
 use harness_types::{
-    Command, Config, Conversation, ConversationId, Model, Note, SessionStore, Touch,
+    Command, Config, Conversation, ConversationId, Loaded, Model, Note, SessionStore, Touch,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -30,6 +30,8 @@ pub struct AgentParts {
     pub store: Arc<dyn SessionStore>,
     /// Who watches.
     pub observer: Box<dyn Observer>,
+    /// What the store has of the conversation; `None` for a new one.
+    pub loaded: Option<Loaded>,
 }
 
 /// Watches a conversation. Called by the loop between steps: implementations hand over what they
@@ -37,6 +39,12 @@ pub struct AgentParts {
 pub trait Observer: Send + std::fmt::Debug {
     /// The conversation has changed; the records behind the change have been kept.
     fn changed(&mut self, conversation: &Conversation, touches: &[Touch]);
+
+    /// The conversation has been taken up again; what there is of it was not told as changes.
+    /// Called at most once, before [`Agent::spawn`] returns.
+    fn resumed(&mut self, conversation: &Conversation) {
+        let _ = conversation;
+    }
 
     /// The loop ignored something.
     fn noted(&mut self, note: &Note) {
@@ -74,6 +82,7 @@ impl Agent {
             parts.model,
             parts.store,
             parts.observer,
+            parts.loaded,
             receiver,
         );
         let task = tokio::spawn(driver.run());

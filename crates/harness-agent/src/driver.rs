@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use harness_types::{
-    Action, Command, Conversation, ConversationId, Model, ModelCallId, ModelError, ModelErrorKind,
-    ModelEvent, ModelStream, Record, SessionStore, StepIndex, TimerId, Timestamp, Tool, ToolCall,
-    ToolContext, ToolError, ToolOutput, TrajectoryId,
+    Action, Command, Conversation, ConversationId, Loaded, Model, ModelCallId, ModelError,
+    ModelErrorKind, ModelEvent, ModelStream, Record, SessionStore, StepIndex, TimerId, Timestamp,
+    Tool, ToolCall, ToolContext, ToolError, ToolOutput, TrajectoryId,
 };
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -41,10 +41,8 @@ pub(crate) struct Driver {
     answers: Vec<Answering>,
     tools: JoinSet<ToolEnd>,
     running: HashMap<Place, AbortHandle>,
-    progress: (
-        mpsc::Sender<(Place, Action)>,
-        mpsc::Receiver<(Place, Action)>,
-    ),
+    progress: mpsc::Sender<(Place, Action)>,
+    shown: mpsc::Receiver<(Place, Action)>,
     timers: FuturesUnordered<BoxFuture<'static, TimerId>>,
     /// Records that a failing store has not taken yet.
     unsaved: Vec<Record>,
@@ -66,12 +64,26 @@ impl Driver {
         machine: Machine,
         model: Arc<dyn Model>,
         store: Arc<dyn SessionStore>,
-        observer: Box<dyn Observer>,
+        mut observer: Box<dyn Observer>,
+        loaded: Option<Loaded>,
         commands: mpsc::Receiver<Command>,
     ) -> Self {
+        let (progress, shown) = mpsc::channel(PROGRESS_QUEUE);
+        let mut state = Conversation::new(id);
+        let first = match loaded {
+            None => machine.open(&mut state, stamp()),
+            Some(Loaded {
+                records, notice, ..
+            }) => {
+                state = Conversation::fold(&records);
+                let first = machine.resume(&mut state, stamp(), notice);
+                observer.resumed(&state);
+                first
+            }
+        };
         Self {
             machine,
-            state: Conversation::new(id),
+            state,
             model,
             store,
             observer,
@@ -79,15 +91,15 @@ impl Driver {
             answers: Vec::new(),
             tools: JoinSet::new(),
             running: HashMap::new(),
-            progress: mpsc::channel(PROGRESS_QUEUE),
+            progress,
+            shown,
             timers: FuturesUnordered::new(),
-            unsaved: Vec::new(),
+            // Kept with what happens first: a conversation nobody uses leaves no trace.
+            unsaved: first.records,
         }
     }
 
     pub(crate) async fn run(mut self) {
-        let opened = self.machine.open(&mut self.state, stamp());
-        self.commit(opened).await;
         while let Some(stimulus) = self.next().await {
             let mut outcome = Outcome::default();
             self.machine
@@ -111,7 +123,7 @@ impl Driver {
             biased;
             command = self.commands.recv() => command.map(Stimulus::Command),
             Some(ended) = self.tools.join_next() => Some(tool_ended(&mut self.running, ended)),
-            Some(((trajectory, step), action)) = self.progress.1.recv() => {
+            Some(((trajectory, step), action)) = self.shown.recv() => {
                 Some(Stimulus::ToolProgress { trajectory, step, action })
             }
             stimulus = next_of_answers(&mut self.answers, silence) => Some(stimulus),
@@ -205,7 +217,7 @@ impl Driver {
 
     fn run_tool(&mut self, place: Place, call: ToolCall) {
         let tool = self.machine.catalogue().built_in(&call.name).cloned();
-        let progress = self.progress.0.clone();
+        let progress = self.progress.clone();
         let workspaces: Arc<[_]> = self.machine.config().workspaces.clone().into();
         let (trajectory, step) = place.clone();
         let mut context = ToolContext::new(self.state.id().clone(), step, workspaces)

@@ -3,6 +3,7 @@
 mod answer;
 mod calls;
 mod requests;
+mod resume;
 mod turn;
 
 use std::sync::Arc;
@@ -237,6 +238,25 @@ impl Machine {
             outcome: &mut outcome,
         };
         step.emit(RecordBody::Opened { conversation });
+        outcome
+    }
+
+    /// The records that take a conversation up again after the process that ran it has ended. Runs
+    /// nothing. `notice` is shown to the user.
+    pub fn resume(
+        &self,
+        state: &mut Conversation,
+        stamp: Stamp,
+        notice: Option<String>,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut step = Stepper {
+            machine: self,
+            state,
+            stamp,
+            outcome: &mut outcome,
+        };
+        step.resume(notice);
         outcome
     }
 

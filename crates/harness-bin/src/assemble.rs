@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use harness_gemini::{Credential, Endpoint as GeminiEndpoint, GeminiConfig, GeminiModel};
 use harness_host::{Assemble, Assembly, Blueprint, Endpoint, Error, ModelRole, ModelSpec};
+use harness_session::SqliteStore;
 use harness_toolkit::{BuiltInOptions, FileAccess, RunCommandOptions, built_ins};
-use harness_types::{Containment, MemoryStore, Model, Secret};
+use harness_types::{Containment, MemoryStore, Model, Secret, SessionStore};
 
 use crate::environment::{CREDENTIALS, Environment};
+use crate::scripted::{self, SCRIPT};
 
 /// Makes conversations with the providers and tools of this program.
 #[derive(Debug)]
@@ -106,6 +108,16 @@ fn gemini(
                 spec.name
             )));
         }
+        Endpoint::Custom { kind, config } if kind == SCRIPT => {
+            let model = scripted::model(config, &blueprint.config.workspaces).map_err(|error| {
+                Error::config(format!(
+                    "models: {:?}: {}",
+                    spec.name,
+                    scripted::describe(&error)
+                ))
+            })?;
+            return Ok(Arc::new(model));
+        }
         Endpoint::Custom { kind, .. } => {
             return Err(Error::config(format!(
                 "models: {:?} has a custom endpoint of kind {kind:?}, which this program does not \
@@ -159,10 +171,10 @@ impl Assemble for Assembler {
         });
         let tools = harness_agent::Registry::with_tools(tools)
             .map_err(|error| Error::config(error.to_string()))?;
-        Ok(Assembly {
-            model,
-            tools,
-            store: Arc::new(MemoryStore::new()),
-        })
+        let store: Arc<dyn SessionStore> = match &blueprint.storage {
+            Some(folder) => Arc::new(SqliteStore::new(folder)),
+            None => Arc::new(MemoryStore::new()),
+        };
+        Ok(Assembly { model, tools, store })
     }
 }

@@ -4,6 +4,8 @@
 //! `harness-sdk`, those that drive a harness process take `harness-client`.
 
 pub mod assemble;
+pub mod cli;
 pub mod environment;
 pub mod log;
+pub mod scripted;
 pub mod serve;

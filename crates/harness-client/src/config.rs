@@ -215,7 +215,6 @@ pub enum Continuation {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use harness_proto::json::to_json;
     use serde_json::json;

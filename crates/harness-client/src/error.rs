@@ -86,6 +86,10 @@ pub enum Error {
         limit: usize,
     },
 
+    /// The end of the turn was read before, as an event.
+    #[error("the end of the turn was read before")]
+    EndRead,
+
     /// A message is longer than the limit.
     #[error("a message of {length} bytes is over the limit of {limit}")]
     TooLarge {

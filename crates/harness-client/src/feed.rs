@@ -143,9 +143,9 @@ mod tests {
     }
 
     fn drain(feed: &Feed) -> Vec<Result<Event, String>> {
-        let mut context = Context::from_waker(Waker::noop());
+        let context = Context::from_waker(Waker::noop());
         let mut events = Vec::new();
-        while let Poll::Ready(Some(event)) = feed.poll(&mut context) {
+        while let Poll::Ready(Some(event)) = feed.poll(&context) {
             events.push(event.map_err(|error| error.to_string()));
         }
         events

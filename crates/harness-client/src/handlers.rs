@@ -82,7 +82,7 @@ pub(crate) struct RegisteredTool {
 /// let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
 /// let handlers = Handlers::new()
 ///     .tool(HostTool::new("get_weather", "Tells the weather.", schema), |call| async move {
-///         let city = call.arguments["city"].as_str().ok_or("no city was named")?;
+///         let city = call.argument("city").as_str().ok_or("no city was named")?;
 ///         Ok(format!("Sunny in {city}.").into())
 ///     })
 ///     .pre_tool(|call| async move {

@@ -75,7 +75,6 @@ async fn read_answer(
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::time::Duration;
 

@@ -279,6 +279,13 @@ impl Shared {
             state.active = None;
             self.draining.send_replace(None);
         }
+        if applied.halt {
+            let outgoing = self.outgoing.clone();
+            // The task that reads never waits for the one that writes.
+            tokio::spawn(async move {
+                let _ = outgoing.send(Outgoing::Frame(HALT.to_owned())).await;
+            });
+        }
         let running = state.tracker.is_running();
         self.running
             .send_if_modified(|was| std::mem::replace(was, running) != running);

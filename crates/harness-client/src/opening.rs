@@ -157,14 +157,17 @@ async fn initialize(
         reply: InitializeConversationResponse::default(),
         early: Vec::new(),
     };
-    while dialect == Dialect::Current {
+    if dialect == Dialect::UpTo014 {
+        return Ok(opened);
+    }
+    loop {
         let Some(event) = link::parse(socket.next().await).map_err(Opening::Closed)? else {
             continue;
         };
         match event.event {
             Some(output_event::Event::InitializeConversationResponse(reply)) => {
                 opened.reply = reply;
-                break;
+                return Ok(opened);
             }
             _ if opened.early.len() < limits.max_open_requests => opened.early.push(event),
             _ => {
@@ -174,7 +177,6 @@ async fn initialize(
             }
         }
     }
-    Ok(opened)
 }
 
 /// Keeps credentials of the configuration out of what is shown of standard error.

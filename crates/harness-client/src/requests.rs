@@ -5,22 +5,24 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 
 use futures_util::FutureExt as _;
-use harness_proto::convert::{struct_from_map, struct_to_map};
+use harness_proto::convert::struct_to_map;
 use harness_proto::json::to_json;
 use harness_proto::localharness::{
-    self as wire, CallHookRequest, CallHookResponse, InputEvent, LifecycleHook, MultipleChoice,
-    PolicyDecisionRequest, PolicyDecisionResponse, PreToolArgs, StepUpdate, ToolCall,
-    ToolConfirmation, ToolResponse, UserQuestionAnswer, UserQuestionsResponse, call_hook_request,
-    call_hook_response, input_event, user_question, user_question_answer, user_questions_response,
+    self as wire, InputEvent, PolicyDecisionRequest, PolicyDecisionResponse, PreToolArgs, ToolCall,
+    ToolResponse, input_event,
 };
 use serde_json::{Map, Value, json};
 
 use crate::handlers::{
-    Answer, Compaction, Confirmation, ConfirmationVerdict, HandlerError, Handlers, HostCall,
-    PANICKED, PolicyQuestion, PolicyVerdict, PostTool, PostTurn, PreToolVerdict, PreTurn,
-    PreTurnVerdict, Question, Selection, Stop, StopVerdict, ToolFailure, ToolReply, ToolUse,
+    HandlerError, Handlers, HostCall, PANICKED, PolicyQuestion, PolicyVerdict, ToolReply, ToolUse,
 };
-use crate::{Dialect, Error, Input, StepId, StopReason};
+use crate::{Dialect, Error, Input, StepId};
+
+mod asking;
+mod hooks;
+
+pub(crate) use asking::{confirmation, questions};
+pub(crate) use hooks::hook;
 
 /// What a request is known by while it is open.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -187,178 +189,6 @@ fn tool_response(id: String, reply: ToolReply) -> InputEvent {
     }))
 }
 
-/// A lifecycle hook.
-pub(crate) fn hook(handlers: &Handlers, request: CallHookRequest) -> Job {
-    use call_hook_response::Result as Answered;
-    let id = request.request_id().to_owned();
-    let kind = request.r#type();
-    let handlers = handlers.clone();
-    let (answer_id, refuse_id) = (id.clone(), id.clone());
-    let run = async move {
-        let result = run_hook(&handlers, kind, request.args).await?;
-        Ok(hook_response(answer_id, result))
-    };
-    Job::new(RequestKey::Hook(id), run, move |problem| {
-        let result = match kind {
-            // The closed harness ends the session on an error here; a plain no it understands.
-            LifecycleHook::PreTurn => Answered::PreTurnResult(wire::PreTurnResult {
-                decision: Some(wire::pre_turn_result::Decision::Deny.into()),
-                reason: Some(format!("the pre-turn hook failed: {problem}")),
-            }),
-            LifecycleHook::PreTool => Answered::PreToolResult(wire::PreToolResult {
-                decision: Some(wire::pre_tool_result::Decision::Deny.into()),
-                reason: Some(format!("the pre-tool hook failed: {problem}")),
-                ..wire::PreToolResult::default()
-            }),
-            _ => Answered::ErrorMessage(problem),
-        };
-        hook_response(refuse_id, result)
-    })
-}
-
-async fn run_hook(
-    handlers: &Handlers,
-    kind: LifecycleHook,
-    args: Option<call_hook_request::Args>,
-) -> Result<call_hook_response::Result, HandlerError> {
-    use call_hook_request::Args;
-    use call_hook_response::Result as Answered;
-    let empty = Answered::EmptyResult(wire::EmptyResult {});
-    let missing = || HandlerError::from("this program has no such hook");
-
-    match (kind, args) {
-        (LifecycleHook::OnSessionStart, _) => {
-            if let Some(handler) = &handlers.session_start {
-                handler(()).await?;
-            }
-        }
-        (LifecycleHook::OnSessionEnd, _) => {
-            if let Some(handler) = &handlers.session_end {
-                handler(()).await?;
-            }
-        }
-        (LifecycleHook::PreTurn, args) => {
-            let input = match args {
-                Some(Args::PreTurnArgs(args)) => args.user_input.unwrap_or_default(),
-                _ => wire::UserInput::default(),
-            };
-            let handler = handlers.pre_turn.as_ref().ok_or_else(missing)?;
-            let (decision, reason) = match handler(PreTurn { input }).await? {
-                PreTurnVerdict::Allow => (wire::pre_turn_result::Decision::Allow, None),
-                PreTurnVerdict::Deny(why) => (wire::pre_turn_result::Decision::Deny, Some(why)),
-            };
-            return Ok(Answered::PreTurnResult(wire::PreTurnResult {
-                decision: Some(decision.into()),
-                reason,
-            }));
-        }
-        (LifecycleHook::PreTool, args) => {
-            let Some(Args::PreToolArgs(args)) = args else {
-                return Err("the harness did not say which call it is about".into());
-            };
-            let handler = handlers.pre_tool.as_ref().ok_or_else(missing)?;
-            let verdict = handler(tool_use(args)?).await?;
-            return Ok(Answered::PreToolResult(pre_tool_result(verdict)?));
-        }
-        (LifecycleHook::PostTurn, Some(Args::PostTurnArgs(args))) => {
-            if let Some(handler) = &handlers.post_turn {
-                let response = args.response_text.unwrap_or_default();
-                handler(PostTurn { response }).await?;
-            }
-        }
-        (LifecycleHook::PostTool, Some(Args::PostToolArgs(args))) => {
-            if let Some(handler) = &handlers.post_tool {
-                handler(PostTool {
-                    tool: args.tool_name.unwrap_or_default(),
-                    server: filled(args.server_name),
-                    call_id: args.call_id.unwrap_or_default(),
-                    result: args.result.unwrap_or_default(),
-                    error: filled(args.error),
-                })
-                .await?;
-            }
-        }
-        (LifecycleHook::OnToolError, Some(Args::OnToolErrorArgs(args))) => {
-            if let Some(handler) = &handlers.tool_error {
-                let text = handler(ToolFailure {
-                    tool: args.tool_name.unwrap_or_default(),
-                    server: filled(args.server_name),
-                    call_id: args.call_id.unwrap_or_default(),
-                    error: args.error_message.unwrap_or_default(),
-                })
-                .await?;
-                if let Some(text) = filled(text) {
-                    return Ok(Answered::OnToolErrorResult(wire::OnToolErrorResult {
-                        custom_error_message: Some(text),
-                    }));
-                }
-            }
-        }
-        (LifecycleHook::OnCompaction, Some(Args::OnCompactionArgs(args))) => {
-            if let Some(handler) = &handlers.compaction {
-                let summary = args.summary.unwrap_or_default();
-                handler(Compaction { summary }).await?;
-            }
-        }
-        (LifecycleHook::Stop, args) => {
-            let args = match args {
-                Some(Args::StopArgs(args)) => args,
-                _ => wire::StopArgs::default(),
-            };
-            return Ok(Answered::StopResult(stop_result(handlers, args).await?));
-        }
-        _ => {}
-    }
-    Ok(empty)
-}
-
-fn pre_tool_result(verdict: PreToolVerdict) -> Result<wire::PreToolResult, HandlerError> {
-    use wire::pre_tool_result::Decision;
-    let mut result = wire::PreToolResult::default();
-    let decision = match verdict {
-        PreToolVerdict::Allow => Decision::Allow,
-        PreToolVerdict::Modify(arguments) => {
-            // Old harnesses read the text, newer ones the struct.
-            result.modified_args = Some(struct_from_map(&arguments)?);
-            result.modified_arguments_json = Some(Value::Object(arguments).to_string());
-            Decision::Allow
-        }
-        PreToolVerdict::Deny(reason) => {
-            result.reason = Some(reason);
-            Decision::Deny
-        }
-    };
-    result.decision = Some(decision.into());
-    Ok(result)
-}
-
-async fn stop_result(
-    handlers: &Handlers,
-    args: wire::StopArgs,
-) -> Result<wire::StopResult, HandlerError> {
-    use wire::stop_result::Decision;
-    let verdict = match &handlers.stop {
-        None => StopVerdict::Stop,
-        Some(handler) => {
-            handler(Stop {
-                continuations: args.continuation_count().try_into().unwrap_or(0),
-                stop_reason: args.stop_reason.and_then(StopReason::from_wire),
-                response: args.response_text.unwrap_or_default(),
-                error: filled(args.error_message),
-            })
-            .await?
-        }
-    };
-    let (decision, reason) = match verdict {
-        StopVerdict::Stop => (Decision::AllowStop, None),
-        StopVerdict::Continue(reason) => (Decision::Continue, Some(reason)),
-    };
-    Ok(wire::StopResult {
-        decision: Some(decision.into()),
-        reason,
-    })
-}
-
 /// A rule that is decided here.
 pub(crate) fn policy(handlers: &Handlers, request: PolicyDecisionRequest) -> Job {
     use wire::PolicyEvaluationOutcome as Outcome;
@@ -395,122 +225,6 @@ pub(crate) fn policy(handlers: &Handlers, request: PolicyDecisionRequest) -> Job
     })
 }
 
-/// Questions to the user; `None` when the step asks none.
-pub(crate) fn questions(handlers: &Handlers, step: &StepUpdate) -> Option<Job> {
-    let asked = step.questions_request.clone()?.questions;
-    let handler = handlers.questions.clone();
-    let respond = {
-        let (trajectory_id, step_index) = (step.trajectory_id.clone(), step.step_index);
-        move |result| {
-            event(input_event::Event::QuestionResponse(
-                UserQuestionsResponse {
-                    trajectory_id,
-                    step_index,
-                    result: Some(result),
-                },
-            ))
-        }
-    };
-    let answer = respond.clone();
-    let run = async move {
-        let Some(handler) = handler else {
-            return Err("nobody here answers questions".into());
-        };
-        // Kinds of question that are not known yet count as skipped.
-        let known: Vec<Option<Question>> = asked.into_iter().map(question).collect();
-        let questions: Vec<Question> = known.iter().flatten().cloned().collect();
-        let mut answers = handler(questions).await?.into_iter();
-        let answers = known.iter().map(|question| match question {
-            None => user_answer(Answer::Skipped, 0),
-            Some(question) => {
-                let answer = answers.next().unwrap_or(Answer::Skipped);
-                user_answer(answer, question.choices.len())
-            }
-        });
-        Ok(answer(user_questions_response::Result::Response(
-            user_questions_response::QuestionsResponse {
-                answers: answers.collect(),
-            },
-        )))
-    };
-    let key = RequestKey::Question(StepId::of(step));
-    Some(Job::new(key, run, move |_| {
-        respond(user_questions_response::Result::Cancelled(true))
-    }))
-}
-
-fn question(asked: wire::UserQuestion) -> Option<Question> {
-    let user_question::QuestionType::MultipleChoice(MultipleChoice {
-        question,
-        choices,
-        is_multi_select,
-    }) = asked.question_type?;
-    Some(Question {
-        text: question.unwrap_or_default(),
-        choices,
-        selection: match is_multi_select {
-            Some(true) => Selection::Many,
-            _ => Selection::One,
-        },
-    })
-}
-
-fn user_answer(answer: Answer, choices: usize) -> UserQuestionAnswer {
-    use user_question_answer::Answer as Wire;
-    let choice = match answer {
-        Answer::Skipped => {
-            return UserQuestionAnswer {
-                answer: Some(Wire::Unanswered(true)),
-            };
-        }
-        Answer::Choices(picked) => wire::MultipleChoiceAnswer {
-            selected_choice_indices: picked
-                .into_iter()
-                .filter(|position| *position < choices)
-                .filter_map(|position| position.try_into().ok())
-                .collect(),
-            freeform_response: None,
-        },
-        Answer::Text(text) => wire::MultipleChoiceAnswer {
-            selected_choice_indices: Vec::new(),
-            freeform_response: Some(text),
-        },
-    };
-    UserQuestionAnswer {
-        answer: Some(Wire::MultipleChoiceAnswer(choice)),
-    }
-}
-
-/// A call that waits for a yes or no; `None` when the step does not.
-pub(crate) fn confirmation(handlers: &Handlers, step: &StepUpdate) -> Option<Job> {
-    step.tool_confirmation_request.as_ref()?;
-    let handler = handlers.confirm.clone();
-    let respond = {
-        let (trajectory_id, step_index) = (step.trajectory_id.clone(), step.step_index);
-        move |verdict| {
-            event(input_event::Event::ToolConfirmation(ToolConfirmation {
-                trajectory_id,
-                step_index,
-                accepted: Some(verdict == ConfirmationVerdict::Accept),
-            }))
-        }
-    };
-    let answer = respond.clone();
-    let asked = Confirmation {
-        step: Box::new(step.clone()),
-    };
-    let run = async move {
-        let Some(handler) = handler else {
-            return Err("nobody here confirms tool calls".into());
-        };
-        Ok(answer(handler(asked).await?))
-    };
-    let key = RequestKey::Confirmation(StepId::of(step));
-    Some(Job::new(key, run, move |_| {
-        respond(ConfirmationVerdict::Reject)
-    }))
-}
-
 fn tool_use(args: PreToolArgs) -> Result<ToolUse, HandlerError> {
     let step = args.step_index.map(|index| StepId {
         trajectory_id: args.trajectory_id().to_owned(),
@@ -538,13 +252,6 @@ fn object(text: &str) -> Result<Map<String, Value>, HandlerError> {
 
 fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
-}
-
-fn hook_response(id: String, result: call_hook_response::Result) -> InputEvent {
-    event(input_event::Event::CallHookResponse(CallHookResponse {
-        request_id: Some(id),
-        result: Some(result),
-    }))
 }
 
 fn event(event: input_event::Event) -> InputEvent {

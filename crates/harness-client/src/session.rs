@@ -59,7 +59,7 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::Closed`], [`Error::TooLarge`], and [`Error::Draining`] when a turn that was
-    /// dropped does not end within [`Limits::drain`].
+    /// dropped does not end within [`Limits::drain`](crate::Limits::drain).
     ///
     /// # Cancel safety
     ///
@@ -162,8 +162,10 @@ impl Session {
 
     /// Ends the session: runs the session-end hook, if there is one, then closes the connection.
     ///
-    /// A running turn ends with [`Error::Closed`]. Takes at most [`Limits::session_end`] for the
-    /// hook and [`Limits::close`] for the good-bye. Does nothing when the connection is closed.
+    /// A running turn ends with [`Error::Closed`]. Takes at most
+    /// [`Limits::session_end`](crate::Limits::session_end) for the hook and
+    /// [`Limits::close`](crate::Limits::close) for the good-bye. Does nothing when the connection
+    /// is closed.
     ///
     /// # Cancel safety
     ///

@@ -196,7 +196,6 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -22,6 +22,9 @@ pub(crate) struct Applied {
     pub(crate) end: Option<TurnEnd>,
     /// The root agent is idle: nobody waits for answers any more.
     pub(crate) idle: bool,
+    /// The turn began after it was halted: the halt has to be said again, since the closed
+    /// harness passes over one that comes before the turn runs.
+    pub(crate) halt: bool,
 }
 
 #[derive(Debug)]
@@ -158,13 +161,12 @@ impl Tracker {
         let Some(turn) = &mut self.turn else {
             return Applied::default();
         };
-        if is_new {
-            turn.begun = true;
-        }
+        let halt = is_new && turn.begin();
         let is_answer =
             is_root && turn.after.is_none_or(|after| index > after) && is_answer(&update);
         Applied {
             events: turn.step(update, is_root, is_answer),
+            halt,
             ..Applied::default()
         }
     }
@@ -198,13 +200,15 @@ impl Tracker {
         match state {
             State::FullyIdle | State::Cancelled => self.root_idle(&update, state),
             _ => {
+                let mut halt = false;
                 if state == State::Running {
                     self.running = true;
-                    if let Some(turn) = &mut self.turn {
-                        turn.begun = true;
-                    }
+                    halt = self.turn.as_mut().is_some_and(Turn::begin);
                 }
-                self.other_state(update)
+                Applied {
+                    halt,
+                    ..self.other_state(update)
+                }
             }
         }
     }
@@ -299,6 +303,11 @@ impl Tracker {
 }
 
 impl Turn {
+    /// Something of the turn was seen. Returns whether a halt came too early for it.
+    fn begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun, true) && self.halted
+    }
+
     fn step(&mut self, update: StepUpdate, is_root: bool, is_answer: bool) -> Vec<Event> {
         let id = StepId::of(&update);
         let failed = is_failed(&update);

@@ -56,7 +56,8 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// As [`next_event`](Self::next_event).
+    /// As [`next_event`](Self::next_event), and [`Error::EndRead`] when the end, or the error, has
+    /// been read already.
     ///
     /// # Cancel safety
     ///
@@ -67,8 +68,7 @@ impl Turn {
                 return Ok(*end);
             }
         }
-        // The end was read before, or the error.
-        Err(self.link.closed_error())
+        Err(Error::EndRead)
     }
 
     /// Waits for the end of the turn and returns the answer.
@@ -78,7 +78,7 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// As [`next_event`](Self::next_event), and [`Error::Turn`] when the turn failed.
+    /// As [`end`](Self::end), and [`Error::Turn`] when the turn failed.
     ///
     /// # Cancel safety
     ///

@@ -72,6 +72,45 @@ impl StepChange {
     }
 }
 
+/// What happened in a conversation before somebody began to read it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct History {
+    /// Its steps, by trajectory and then in order.
+    pub steps: Vec<(TrajectoryId, Step)>,
+    /// Tokens over all trajectories.
+    pub usage: Usage,
+    /// Tokens by trajectory.
+    pub trajectories: Vec<(TrajectoryId, Usage)>,
+}
+
+impl History {
+    pub(crate) fn of(content: &Content) -> Self {
+        let steps = content.trajectories.iter().flat_map(|(trajectory, steps)| {
+            steps
+                .iter()
+                .map(|step| (trajectory.clone(), step.clone()))
+        });
+        Self {
+            steps: steps.collect(),
+            usage: content.usage.clone(),
+            trajectories: content.usage_by_trajectory.clone(),
+        }
+    }
+}
+
+impl StepChange {
+    /// A step as somebody sees it who has seen it whole before: with no new text.
+    pub fn seen(trajectory: TrajectoryId, step: Step) -> Self {
+        let (text_read, thinking_read) = (step.text.len(), step.thinking.len());
+        Self {
+            trajectory,
+            step,
+            text_read,
+            thinking_read,
+        }
+    }
+}
+
 impl Attachment {
     pub(crate) fn new(board: Arc<Board>) -> Self {
         let number = board.lock().attach();
@@ -94,7 +133,7 @@ impl Attachment {
                 return Some(update);
             }
             let content = self.board.lock();
-            if content.closed && content.cursor(self.number) >= content.end() {
+            if content.closed && content.unread(self.number).next().is_none() {
                 return None;
             }
         }
@@ -106,7 +145,7 @@ impl Attachment {
     ///
     /// Can be called again.
     pub async fn wait(&self) {
-        self.wait_for(|content, cursor| cursor < content.end())
+        self.wait_for(|content, number| content.unread(number).next().is_some())
             .await;
     }
 
@@ -117,7 +156,7 @@ impl Attachment {
     ///
     /// Can be called again.
     pub async fn wait_beyond_progress(&self) {
-        self.wait_for(|content, cursor| !content.only_progress(cursor))
+        self.wait_for(|content, number| !content.only_progress(number))
             .await;
     }
 
@@ -129,7 +168,7 @@ impl Attachment {
             changed.as_mut().enable();
             {
                 let content = self.board.lock();
-                if content.closed || ready(&content, content.cursor(self.number)) {
+                if content.closed || ready(&content, self.number) {
                     return;
                 }
             }
@@ -140,8 +179,7 @@ impl Attachment {
     /// Whether all that can be read now is progress of running steps, which may as well be read
     /// later.
     pub fn only_progress(&self) -> bool {
-        let content = self.board.lock();
-        content.only_progress(content.cursor(self.number))
+        self.board.lock().only_progress(self.number)
     }
 
     /// Whether the conversation has ended.
@@ -153,15 +191,13 @@ impl Attachment {
     pub fn take(&mut self) -> Option<Update> {
         let board = Arc::clone(&self.board);
         let mut content = board.lock();
-        loop {
-            let place = content.cursor(self.number).checked_sub(content.first)?;
-            let entry = content.entries.get(usize::try_from(place).ok()?)?.clone();
+        while let Some(entry) = content.take(self.number) {
             let update = self.read_entry(&content, entry);
-            content.advance(self.number);
             if update.is_some() {
                 return update;
             }
         }
+        None
     }
 
     fn read_entry(&mut self, content: &Content, entry: Entry) -> Option<Update> {
@@ -195,11 +231,10 @@ impl Attachment {
 }
 
 impl Content {
-    /// Whether everything from `cursor` on only shows running steps.
-    fn only_progress(&self, cursor: u64) -> bool {
-        let skip = usize::try_from(cursor.saturating_sub(self.first)).unwrap_or(usize::MAX);
+    /// Whether everything an attachment has not read yet only shows running steps.
+    fn only_progress(&self, number: u64) -> bool {
         !self.closed
-            && self.entries.iter().skip(skip).all(|entry| match entry {
+            && self.unread(number).all(|entry| match entry {
                 Entry::Step(trajectory, index) => self
                     .step(trajectory, *index)
                     .is_some_and(|step| step.state == StepState::Active),

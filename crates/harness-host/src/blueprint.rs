@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness_agent::{AgentParts, Registry};
-use harness_types::{Config, ConversationId, Model, Secret, SessionStore};
+use harness_types::{Config, ConversationId, Loaded, Model, Secret, SessionStore};
 
 use crate::Error;
 
@@ -129,6 +129,7 @@ impl Assembly {
         id: ConversationId,
         config: Config,
         observer: Box<dyn harness_agent::Observer>,
+        loaded: Option<Loaded>,
     ) -> AgentParts {
         let Self {
             model,
@@ -142,6 +143,7 @@ impl Assembly {
             tools,
             store,
             observer,
+            loaded,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What happened in a conversation, kept for its readers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use harness_agent::Observer;
@@ -18,25 +18,45 @@ pub(crate) struct Board {
 
 #[derive(Debug, Default)]
 pub(crate) struct Content {
-    pub(crate) trajectories: BTreeMap<TrajectoryId, Vec<Kept>>,
+    pub(crate) trajectories: BTreeMap<TrajectoryId, Vec<Step>>,
     pub(crate) requests: BTreeMap<RequestId, Request>,
     pub(crate) usage: Usage,
     pub(crate) usage_by_trajectory: Vec<(TrajectoryId, Usage)>,
-    /// What happened and has not been read by everybody; `entries[0]` has the number `first`.
-    pub(crate) entries: VecDeque<Entry>,
-    pub(crate) first: u64,
-    /// How far each attachment has read, by its number.
-    cursors: BTreeMap<u64, u64>,
+    /// What each attachment has not read yet, by its number.
+    readers: BTreeMap<u64, Unread>,
     next_attachment: u64,
     pub(crate) closed: bool,
 }
 
-/// A step and where it is announced.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    pub(crate) step: Step,
-    /// The number of the last entry that announces it.
-    entry: Option<u64>,
+/// What happened and has not been read by one attachment.
+///
+/// A step is announced once, however often it changes: whoever reads it then gets its latest state.
+/// So what a stalled reader costs grows with the conversation, not with its updates, and does not
+/// depend on how fast others read.
+#[derive(Debug, Default)]
+pub(crate) struct Unread {
+    entries: VecDeque<Entry>,
+    steps: HashSet<(TrajectoryId, StepIndex)>,
+}
+
+impl Unread {
+    fn announce(&mut self, entry: &Entry) {
+        let known = match entry {
+            Entry::Step(trajectory, step) => !self.steps.insert((trajectory.clone(), *step)),
+            _ => false,
+        };
+        if !known {
+            self.entries.push_back(entry.clone());
+        }
+    }
+
+    fn take(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        if let Entry::Step(trajectory, step) = &entry {
+            self.steps.remove(&(trajectory.clone(), *step));
+        }
+        Some(entry)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -57,97 +77,65 @@ impl Board {
 }
 
 impl Content {
-    pub(crate) fn end(&self) -> u64 {
-        self.first + self.entries.len() as u64
-    }
-
     /// Registers an attachment that reads from here on, and gives it its number.
     pub(crate) fn attach(&mut self) -> u64 {
         let number = self.next_attachment;
         self.next_attachment += 1;
-        self.cursors.insert(number, self.end());
+        self.readers.insert(number, Unread::default());
         number
     }
 
     pub(crate) fn detach(&mut self, number: u64) {
-        self.cursors.remove(&number);
-        self.prune();
+        self.readers.remove(&number);
     }
 
-    pub(crate) fn cursor(&self, number: u64) -> u64 {
-        self.cursors
-            .get(&number)
-            .copied()
-            .unwrap_or_else(|| self.end())
+    /// What an attachment has not read yet, oldest first.
+    pub(crate) fn unread(&self, number: u64) -> impl Iterator<Item = &Entry> {
+        self.readers.get(&number).into_iter().flat_map(|unread| &unread.entries)
     }
 
-    pub(crate) fn advance(&mut self, number: u64) {
-        if let Some(cursor) = self.cursors.get_mut(&number) {
-            *cursor += 1;
+    /// Takes the oldest thing an attachment has not read yet.
+    pub(crate) fn take(&mut self, number: u64) -> Option<Entry> {
+        self.readers.get_mut(&number)?.take()
+    }
+
+    fn announce(&mut self, entry: Entry) {
+        for unread in self.readers.values_mut() {
+            unread.announce(&entry);
         }
-        self.prune();
-    }
-
-    /// Forgets what everybody has read.
-    fn prune(&mut self) {
-        let read = self
-            .cursors
-            .values()
-            .min()
-            .copied()
-            .unwrap_or_else(|| self.end());
-        while self.first < read && self.entries.pop_front().is_some() {
-            self.first += 1;
-        }
-    }
-
-    /// Tells the readers, if there are any, and says under which number.
-    fn announce(&mut self, entry: Entry) -> Option<u64> {
-        let number = self.end();
-        (!self.cursors.is_empty()).then(|| {
-            self.entries.push_back(entry);
-            number
-        })
-    }
-
-    /// Whether some reader has read the entry with this number.
-    fn is_read(&self, number: u64) -> bool {
-        number < self.first || self.cursors.values().any(|cursor| *cursor > number)
     }
 
     fn take_step(&mut self, trajectory: &TrajectoryId, step: &Step) {
         let steps = self.trajectories.entry(trajectory.clone()).or_default();
-        let place = step.index.get() as usize;
-        let announced = match steps.get_mut(place) {
-            Some(kept) => {
-                copy_step(&mut kept.step, step);
-                kept.entry
-            }
-            None => {
-                steps.push(Kept {
-                    step: step.clone(),
-                    entry: None,
-                });
-                None
-            }
-        };
-        // An announcement nobody has read yet will show the latest state anyway.
-        if announced.is_some_and(|entry| !self.is_read(entry)) {
-            return;
+        match steps.get_mut(step.index.get() as usize) {
+            Some(copy) => copy_step(copy, step),
+            None => steps.push(step.clone()),
         }
-        let number = self.announce(Entry::Step(trajectory.clone(), step.index));
+        self.announce(Entry::Step(trajectory.clone(), step.index));
+    }
+
+    /// Takes a step whose request was closed; readers are told when they can see the difference.
+    fn take_answered(&mut self, trajectory: &TrajectoryId, step: &Step) {
         let steps = self.trajectories.get_mut(trajectory);
-        if let Some(kept) = steps.and_then(|steps| steps.get_mut(place)) {
-            kept.entry = number;
+        let copy = steps.and_then(|steps| steps.get_mut(step.index.get() as usize));
+        let Some(copy) = copy else { return };
+        let was = copy.state;
+        copy_step(copy, step);
+        if was != step.state {
+            self.announce(Entry::Step(trajectory.clone(), step.index));
         }
     }
 
+    fn take_usage(&mut self, conversation: &Conversation) {
+        self.usage = conversation.usage();
+        self.usage_by_trajectory = conversation
+            .trajectories()
+            .map(|trajectory| (trajectory.id.clone(), trajectory.usage.clone()))
+            .collect();
+    }
+
     pub(crate) fn step(&self, trajectory: &TrajectoryId, step: StepIndex) -> Option<&Step> {
-        let kept = self
-            .trajectories
-            .get(trajectory)?
-            .get(step.get() as usize)?;
-        Some(&kept.step)
+        self.trajectories.get(trajectory)?.get(step.get() as usize)
     }
 }
 
@@ -178,6 +166,16 @@ fn grow(copy: &mut String, text: &str) {
 pub(crate) struct BoardWriter(pub(crate) Arc<Board>);
 
 impl Observer for BoardWriter {
+    fn resumed(&mut self, conversation: &Conversation) {
+        let mut content = self.0.lock();
+        for trajectory in conversation.trajectories() {
+            for step in &trajectory.steps {
+                content.take_step(&trajectory.id, step);
+            }
+        }
+        content.take_usage(conversation);
+    }
+
     fn changed(&mut self, conversation: &Conversation, touches: &[Touch]) {
         let mut content = self.0.lock();
         for touch in touches {
@@ -194,11 +192,7 @@ impl Observer for BoardWriter {
                     content.announce(Entry::TurnEnded(trajectory.clone(), end.clone()));
                 }
                 Touch::Usage => {
-                    content.usage = conversation.usage();
-                    content.usage_by_trajectory = conversation
-                        .trajectories()
-                        .map(|trajectory| (trajectory.id.clone(), trajectory.usage.clone()))
-                        .collect();
+                    content.take_usage(conversation);
                     content.announce(Entry::Usage);
                 }
                 Touch::RequestOpened(id) => {
@@ -214,7 +208,13 @@ impl Observer for BoardWriter {
                     content.announce(Entry::RequestOpened(*id));
                 }
                 Touch::RequestClosed(id) => {
-                    content.requests.remove(id);
+                    let closed = content.requests.remove(id);
+                    if let Some(request) = closed
+                        && let Some(step) = request.step
+                        && let Some(step) = conversation.step(&request.trajectory, step)
+                    {
+                        content.take_answered(&request.trajectory, step);
+                    }
                     content.announce(Entry::RequestClosed(*id));
                 }
                 Touch::SessionEnded => {

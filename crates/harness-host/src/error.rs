@@ -24,6 +24,12 @@ pub enum Error {
         /// Its id.
         id: ConversationId,
     },
+    /// The conversation to be created exists already.
+    #[error("conversation {id} exists already, so it cannot be created")]
+    Exists {
+        /// Its id.
+        id: ConversationId,
+    },
     /// The process has as many conversations as it may have.
     #[error("{limit} conversations are open already, which is the limit of this process")]
     TooMany {
@@ -55,7 +61,10 @@ impl Error {
     /// Whether the caller's configuration is at fault, rather than the world.
     pub fn is_config(&self) -> bool {
         match self {
-            Self::Config { .. } | Self::AlreadyOpen { .. } | Self::NotFound { .. } => true,
+            Self::Config { .. }
+            | Self::AlreadyOpen { .. }
+            | Self::NotFound { .. }
+            | Self::Exists { .. } => true,
             Self::Agent(error) => error.is_config(),
             _ => false,
         }

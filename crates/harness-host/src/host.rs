@@ -7,8 +7,9 @@ use harness_agent::Agent;
 use harness_types::{Command, ConversationId};
 use tokio::sync::Notify;
 
+use crate::attachment::History;
 use crate::board::{Board, BoardWriter};
-use crate::{Assemble, Attachment, Blueprint, Error};
+use crate::{Assemble, Attachment, Blueprint, Continuation, Error};
 
 /// What a host may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,12 +64,20 @@ impl Host {
     /// An [`Error`] for which [`Error::is_config`] holds names what is wrong with the blueprint;
     /// the others speak of the process.
     ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future opens nothing.
+    ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub fn open(&self, mut blueprint: Blueprint) -> Result<Session, Error> {
-        let id = match blueprint.id.take() {
-            Some(id) => id,
+    pub async fn open(&self, mut blueprint: Blueprint) -> Result<Session, Error> {
+        let given = blueprint.id.take();
+        let id = match &given {
+            Some(id) => id.clone(),
+            None if blueprint.continuation == Continuation::Resume => {
+                return Err(Error::config("the conversation to be resumed is not named"));
+            }
             None => {
                 let mut bytes = [0; 16];
                 getrandom::fill(&mut bytes)?;
@@ -82,9 +91,26 @@ impl Host {
             id: id.clone(),
         };
         let assembly = self.0.assembler.assemble(&mut blueprint)?;
+        let loaded = match &given {
+            Some(id) => assembly
+                .store
+                .load(id)
+                .await
+                .map_err(harness_agent::Error::from)?,
+            None => None,
+        };
+        match (blueprint.continuation, &loaded) {
+            (Continuation::Create, Some(_)) => return Err(Error::Exists { id }),
+            (Continuation::Resume, None) => return Err(Error::NotFound { id }),
+            (Continuation::Automatic, None) if given.is_some() => {
+                return Err(Error::NotFound { id });
+            }
+            _ => {}
+        }
         let board = Arc::new(Board::default());
         let observer = Box::new(BoardWriter(Arc::clone(&board)));
-        let agent = Agent::spawn(assembly.into_parts(id, blueprint.config, observer))?;
+        let parts = assembly.into_parts(id, blueprint.config, observer, loaded);
+        let agent = Agent::spawn(parts)?;
         Ok(Session {
             agent,
             board,
@@ -172,6 +198,11 @@ impl Session {
     /// Dropping the future before it is ready sends nothing.
     pub async fn send(&self, command: Command) -> Result<(), Error> {
         self.agent.send(command).await.map_err(|_| Error::Closed)
+    }
+
+    /// What happened before: every step in its latest state, and the tokens spent.
+    pub fn history(&self) -> History {
+        History::of(&self.board.lock())
     }
 
     /// Starts reading from now on.

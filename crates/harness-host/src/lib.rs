@@ -37,7 +37,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let host = Host::new(Arc::new(Greeter), Limits::default());
-//! let session = host.open(Blueprint::default())?;
+//! let session = host.open(Blueprint::default()).await?;
 //! let mut updates = session.attach();
 //! session.send(Command::Input(Input::user([InputPart::text("Hello")]))).await?;
 //! let mut text = String::new();
@@ -59,7 +59,7 @@ mod board;
 mod error;
 mod host;
 
-pub use attachment::{Attachment, StepChange, Update};
+pub use attachment::{Attachment, History, StepChange, Update};
 pub use blueprint::{
     Assemble, Assembly, Blueprint, CommandOptions, Continuation, Endpoint, ModelRole, ModelSpec,
 };

@@ -17,6 +17,12 @@ pub mod antigravity {
     /// Start at [`InputConfig`] and [`OutputConfig`] (binary, on stdin and stdout),
     /// [`InitializeConversationEvent`], [`InputEvent`] and [`OutputEvent`] (JSON, on the
     /// WebSocket).
+    ///
+    /// [`InputConfig`]: localharness::InputConfig
+    /// [`OutputConfig`]: localharness::OutputConfig
+    /// [`InitializeConversationEvent`]: localharness::InitializeConversationEvent
+    /// [`InputEvent`]: localharness::InputEvent
+    /// [`OutputEvent`]: localharness::OutputEvent
     pub mod localharness {
         include!("gen/antigravity.localharness.rs");
         include!("gen/antigravity.localharness.serde.rs");

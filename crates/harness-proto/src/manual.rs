@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::generated::antigravity::localharness::{UserInput, user_input};
 use crate::generated::genai::{Value, value::Kind};
-use crate::wire::{EnumField, Float, Number};
+use crate::wire::{EnumField, Float, Number, Skipped};
 use crate::wkt::NullValue;
 
 /// Writes `{"stringValue": "…"}` and so on; `{}` if no kind is set.
@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Value {
                             map.next_value::<Option<_>>()?.map(Kind::FunctionValue)
                         }
                         ValueKey::Unknown => {
-                            map.next_value::<IgnoredAny>()?;
+                            map.next_value::<Skipped>()?;
                             None
                         }
                     };
@@ -128,6 +128,14 @@ impl From<Null> for i32 {
     }
 }
 
+impl TryFrom<i32> for Null {
+    type Error = prost::UnknownEnumValue;
+
+    fn try_from(number: i32) -> Result<Self, Self::Error> {
+        NullValue::try_from(number).map(Self)
+    }
+}
+
 impl<'de> Deserialize<'de> for Null {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match String::deserialize(deserializer)?.as_str() {
@@ -171,7 +179,7 @@ impl<'de> Deserialize<'de> for UserInput {
                 let mut parts = None;
                 while let Some(key) = map.next_key::<String>()? {
                     if key != "parts" {
-                        map.next_value::<IgnoredAny>()?;
+                        map.next_value::<Skipped>()?;
                     } else if parts.is_some() {
                         return Err(de::Error::duplicate_field("parts"));
                     } else {

@@ -3,6 +3,7 @@
 //! Readers accept what Python's `json_format` accepts, since that is the other end of this wire.
 //! Error texts never quote a string of the peer: it may be a credential in the wrong place.
 
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -10,9 +11,37 @@ use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use serde::de::{
-    self, Deserialize, Deserializer, IntoDeserializer, SeqAccess, Unexpected, Visitor,
+    self, Deserialize, Deserializer, IgnoredAny, IntoDeserializer, SeqAccess, Unexpected, Visitor,
 };
 use serde::ser::{Serialize, Serializer};
+
+thread_local! {
+    /// Whether the reader on this thread has met something it does not know.
+    ///
+    /// serde has no way to hand a context to generated `Deserialize` implementations, and asking
+    /// here saves a second pass over every text in which everything is known.
+    static MET_UNKNOWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a reader and returns whether it met an unknown field or enum value.
+pub(crate) fn watching_for_unknown<T>(read: impl FnOnce() -> T) -> (T, bool) {
+    MET_UNKNOWN.set(false);
+    let result = read();
+    (result, MET_UNKNOWN.get())
+}
+
+/// The value of an unknown field.
+#[derive(Debug)]
+pub(crate) struct Skipped;
+
+impl<'de> Deserialize<'de> for Skipped {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        MET_UNKNOWN.set(true);
+        deserializer
+            .deserialize_ignored_any(IgnoredAny)
+            .map(|_| Self)
+    }
+}
 
 /// A number given as a JSON number or as a string; integers also as `1.0` and `1e2`.
 #[derive(Debug)]
@@ -197,7 +226,7 @@ pub(crate) struct EnumField<E>(pub(crate) Option<i32>, PhantomData<E>);
 
 impl<'de, E> Deserialize<'de> for EnumField<E>
 where
-    E: Deserialize<'de> + Into<i32>,
+    E: Deserialize<'de> + Into<i32> + TryFrom<i32>,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = deserializer.deserialize_any(EnumVisitor::<E>(PhantomData))?;
@@ -217,13 +246,13 @@ pub(crate) struct EnumList<E>(pub(crate) Vec<i32>, PhantomData<E>);
 
 impl<'de, E> Deserialize<'de> for EnumList<E>
 where
-    E: Deserialize<'de> + Into<i32>,
+    E: Deserialize<'de> + Into<i32> + TryFrom<i32>,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ListVisitor<E>(PhantomData<E>);
         impl<'de, E> Visitor<'de> for ListVisitor<E>
         where
-            E: Deserialize<'de> + Into<i32>,
+            E: Deserialize<'de> + Into<i32> + TryFrom<i32>,
         {
             type Value = Vec<i32>;
 
@@ -264,7 +293,7 @@ struct Item<E>(Found, PhantomData<E>);
 
 impl<'de, E> Deserialize<'de> for Item<E>
 where
-    E: Deserialize<'de> + Into<i32>,
+    E: Deserialize<'de> + Into<i32> + TryFrom<i32>,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = deserializer.deserialize_any(EnumVisitor::<E>(PhantomData))?;
@@ -274,9 +303,17 @@ where
 
 struct EnumVisitor<E>(PhantomData<E>);
 
+/// Keeps a number, known or not.
+fn number<E: TryFrom<i32>>(number: i32) -> Found {
+    if E::try_from(number).is_err() {
+        MET_UNKNOWN.set(true);
+    }
+    Found::Number(number)
+}
+
 impl<'de, E> Visitor<'de> for EnumVisitor<E>
 where
-    E: Deserialize<'de> + Into<i32>,
+    E: Deserialize<'de> + Into<i32> + TryFrom<i32>,
 {
     type Value = Found;
 
@@ -288,29 +325,35 @@ where
         Ok(Found::Null)
     }
 
-    fn visit_i64<Er: de::Error>(self, number: i64) -> Result<Found, Er> {
-        i32::try_from(number)
-            .map(Found::Number)
-            .map_err(|_| Er::invalid_value(Unexpected::Signed(number), &self))
+    fn visit_i64<Er: de::Error>(self, value: i64) -> Result<Found, Er> {
+        i32::try_from(value)
+            .map(number::<E>)
+            .map_err(|_| Er::invalid_value(Unexpected::Signed(value), &self))
     }
 
-    fn visit_u64<Er: de::Error>(self, number: u64) -> Result<Found, Er> {
-        i32::try_from(number)
-            .map(Found::Number)
-            .map_err(|_| Er::invalid_value(Unexpected::Unsigned(number), &self))
+    fn visit_u64<Er: de::Error>(self, value: u64) -> Result<Found, Er> {
+        i32::try_from(value)
+            .map(number::<E>)
+            .map_err(|_| Er::invalid_value(Unexpected::Unsigned(value), &self))
     }
 
-    fn visit_f64<Er: de::Error>(self, number: f64) -> Result<Found, Er> {
-        i32::from_float(number)
-            .map(Found::Number)
-            .ok_or_else(|| Er::invalid_value(Unexpected::Float(number), &self))
+    fn visit_f64<Er: de::Error>(self, value: f64) -> Result<Found, Er> {
+        i32::from_float(value)
+            .map(number::<E>)
+            .ok_or_else(|| Er::invalid_value(Unexpected::Float(value), &self))
     }
 
     fn visit_str<Er: de::Error>(self, name: &str) -> Result<Found, Er> {
         let named: Result<E, de::value::Error> = E::deserialize(name.into_deserializer());
         Ok(match named {
             Ok(value) => Found::Number(value.into()),
-            Err(_) => name.parse().map_or(Found::UnknownName, Found::Number),
+            Err(_) => match name.parse() {
+                Ok(digits) => number::<E>(digits),
+                Err(_) => {
+                    MET_UNKNOWN.set(true);
+                    Found::UnknownName
+                }
+            },
         })
     }
 }

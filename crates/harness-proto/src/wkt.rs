@@ -1,7 +1,7 @@
 //! The few `google.protobuf` types the protocol uses, with their JSON forms.
 //!
 //! Written here because `prost-types` has no JSON form and `pbjson-types` brings a calendar
-//! library, a code generator and a panic on `"--9223372036854775808s"`.
+//! library, a code generator and an overflow on `"--9223372036854775808s"`.
 
 use std::collections::BTreeMap;
 use std::fmt;

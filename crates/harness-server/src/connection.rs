@@ -32,7 +32,7 @@ pub(crate) async fn serve(socket: WebSocketStream<TcpStream>, host: Host, settle
         () = settled.stopping() => Err(Some(ending(CloseCode::Away, "the harness is shutting down"))),
     };
     let opened = match first {
-        Ok(bytes) => open(&bytes, &host, &settled),
+        Ok(bytes) => open(&bytes, &host, &settled).await,
         Err(frame) => Err(frame),
     };
     let session = match opened {
@@ -45,9 +45,14 @@ pub(crate) async fn serve(socket: WebSocketStream<TcpStream>, host: Host, settle
             return;
         }
     };
+    let history = session.history();
     let mut updates = session.attach();
     let mut pump = Pump::new(sink, dialect, session.id().clone(), asked.clone());
-    if pump.send(events::initialized(session.id())).await.is_err() {
+    if pump
+        .send(events::initialized(session.id(), history))
+        .await
+        .is_err()
+    {
         session.close().await;
         return;
     }
@@ -115,7 +120,7 @@ where
 }
 
 /// Opens the conversation a first message asks for.
-fn open(bytes: &[u8], host: &Host, settled: &Settled) -> Result<Session, Option<CloseFrame>> {
+async fn open(bytes: &[u8], host: &Host, settled: &Settled) -> Result<Session, Option<CloseFrame>> {
     let refused = |message: String| Some(refusal(message));
     let parsed: Parsed<InitializeConversationEvent> = from_json_slice(bytes)
         .map_err(|error| refused(format!("the first message cannot be read: {error}")))?;
@@ -135,7 +140,7 @@ fn open(bytes: &[u8], host: &Host, settled: &Settled) -> Result<Session, Option<
             not_built.join(", ")
         );
     }
-    host.open(blueprint).map_err(|error| {
+    host.open(blueprint).await.map_err(|error| {
         refused(format!(
             "the conversation cannot be opened: {}",
             with_causes(&error)

@@ -1,6 +1,6 @@
 //! What happens in a conversation, as messages to the client.
 
-use harness_host::{StepChange, Update};
+use harness_host::{History, StepChange, Update};
 use harness_proto::convert::struct_from_map;
 use harness_proto::localharness::{
     ActionCustomTool, ActionEditFile, ActionError, ActionFindFile, ActionFinish,
@@ -48,14 +48,27 @@ pub(crate) fn event(conversation: &ConversationId, update: &Update) -> Option<Ev
 }
 
 /// The answer to the first message.
-pub(crate) fn initialized(conversation: &ConversationId) -> Event {
+pub(crate) fn initialized(conversation: &ConversationId, history: History) -> Event {
+    let resumed = !history.steps.is_empty();
     Event::InitializeConversationResponse(InitializeConversationResponse {
         cascade_id: Some(conversation.to_string()),
+        cumulative_usage: resumed.then(|| usage(&history.usage)),
+        trajectory_usage: if resumed {
+            usage_entries(&history.trajectories)
+        } else {
+            Vec::new()
+        },
+        history: history
+            .steps
+            .into_iter()
+            .map(|(trajectory, step)| {
+                step_update(conversation, &StepChange::seen(trajectory, step))
+            })
+            .collect(),
         sandbox_status: Some(SandboxStatus {
             available: Some(false),
             unavailable_reason: Some("command sandboxing is not built yet".to_owned()),
         }),
-        ..Default::default()
     })
 }
 
@@ -265,12 +278,10 @@ fn set_action(update: &mut StepUpdate, action: &Action, step: &Step) {
                 combined_output: output.clone(),
             });
         }
-        Action::AskQuestion { questions, .. } => {
-            // Only a step that waits asks; afterwards the answer is the tool's result.
-            if step.state == StepState::Waiting {
-                update.request_text = Some("The agent has a question".to_owned());
-                update.questions_request = Some(questions_request(questions));
-            }
+        // Only a step that waits asks; afterwards the answer is the tool's result.
+        Action::AskQuestion { questions, .. } if step.state == StepState::Waiting => {
+            update.request_text = Some("The agent has a question".to_owned());
+            update.questions_request = Some(questions_request(questions));
         }
         Action::Finish { output } => {
             update.finish = Some(ActionFinish {

@@ -232,18 +232,17 @@ fn workspaces(workspaces: Vec<Workspace>) -> Result<Vec<PathBuf>, Refusal> {
     workspaces
         .into_iter()
         .enumerate()
-        .filter_map(|(n, workspace)| match workspace.workspace_type {
+        .map(|(n, workspace)| match workspace.workspace_type {
             Some(workspace::WorkspaceType::FilesystemWorkspace(folder)) => {
                 let directory = folder.directory.unwrap_or_default();
-                Some(if directory.is_empty() {
-                    refuse(format!(
+                if directory.is_empty() {
+                    return refuse(format!(
                         "workspaces[{n}].filesystemWorkspace.directory is empty"
-                    ))
-                } else {
-                    Ok(PathBuf::from(directory))
-                })
+                    ));
+                }
+                Ok(PathBuf::from(directory))
             }
-            None => Some(refuse(format!("workspaces[{n}] names no folder"))),
+            None => refuse(format!("workspaces[{n}] names no folder")),
         })
         .collect()
 }
@@ -407,11 +406,22 @@ fn policy(given: Option<PolicyConfig>, tools: &HarnessSideTools) -> Result<Polic
             })
         })
         .collect::<Result<_, _>>()?;
-    Ok(PolicySpec {
+    Ok(policy_spec(rules, containment))
+}
+
+/// Where there are rules, a call that none of them matches is refused, as the closed harness does;
+/// a policy that is only about folders lets calls through.
+fn policy_spec(rules: Vec<PolicyRule>, containment: Containment) -> PolicySpec {
+    let fallback = if rules.is_empty() {
+        PolicyDecision::Allow
+    } else {
+        PolicyDecision::Deny
+    };
+    PolicySpec {
         rules,
+        fallback,
         containment,
-        ..PolicySpec::default()
-    })
+    }
 }
 
 fn hook(hook: LifecycleHook) -> Option<Hook> {

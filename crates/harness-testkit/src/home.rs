@@ -11,8 +11,7 @@ use crate::{Error, TreeSnapshot};
 ///
 /// ```
 /// let home = harness_testkit::EmptyHome::new()?;
-/// let env: std::collections::BTreeMap<_, _> = home.env().into_iter().collect();
-/// assert_eq!(env["HOME"], home.path().as_os_str());
+/// assert_eq!(home.env()[0], ("HOME".into(), home.path().into()));
 /// # Ok::<(), harness_testkit::Error>(())
 /// ```
 #[derive(Debug)]

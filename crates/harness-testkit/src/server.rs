@@ -79,6 +79,9 @@ struct State {
 enum Route {
     Script {
         turns: VecDeque<ServerTurn>,
+        /// How many requests have come.
+        asked: usize,
+        /// How many turns they were given.
         given: usize,
     },
     Responder(Arc<dyn Fn(&RecordedRequest) -> ServerTurn + Send + Sync>),
@@ -88,6 +91,7 @@ impl Route {
     fn script(turns: impl IntoIterator<Item = impl Into<ServerTurn>>) -> Self {
         Self::Script {
             turns: turns.into_iter().map(Into::into).collect(),
+            asked: 0,
             given: 0,
         }
     }
@@ -386,17 +390,13 @@ fn receive(http: HttpRequest, connection: usize, shared: &Shared) -> (usize, Ser
             at,
             connection,
         };
-        let turn = match state.routes.get_mut(route) {
-            Some(Route::Script { turns, given }) => {
-                *given += 1;
-                let asked = *given;
-                turns.pop_front().map(NextTurn::Turn).ok_or_else(|| {
-                    let had = asked - 1;
-                    format!("its route has {had} turns; this is request {asked}")
-                })
-            }
-            Some(Route::Responder(responder)) => Ok(NextTurn::Ask(Arc::clone(responder))),
-            None => Err("it has no route".to_owned()),
+        let turn = if understood {
+            next_turn(state.routes.get_mut(route))
+        } else {
+            Err(format!(
+                "{} {} is not served here",
+                http.method, http.target
+            ))
         };
         state.requests.push(request.clone());
         state.outcomes.push(Outcome::Running);
@@ -405,12 +405,6 @@ fn receive(http: HttpRequest, connection: usize, shared: &Shared) -> (usize, Ser
 
     let index = request.index;
     let turn = turn.and_then(|turn| {
-        if !understood {
-            return Err(format!(
-                "{} {} is not served here",
-                http.method, http.target
-            ));
-        }
         let turn = match turn {
             NextTurn::Turn(turn) => turn,
             // Without the lock: the function may ask the server.
@@ -437,4 +431,25 @@ fn receive(http: HttpRequest, connection: usize, shared: &Shared) -> (usize, Ser
 enum NextTurn {
     Turn(ServerTurn),
     Ask(Arc<dyn Fn(&RecordedRequest) -> ServerTurn + Send + Sync>),
+}
+
+fn next_turn(route: Option<&mut Route>) -> Result<NextTurn, String> {
+    match route {
+        Some(Route::Script {
+            turns,
+            asked,
+            given,
+        }) => {
+            *asked += 1;
+            let Some(turn) = turns.pop_front() else {
+                return Err(format!(
+                    "its route has {given} turns; this is request {asked}"
+                ));
+            };
+            *given += 1;
+            Ok(NextTurn::Turn(turn))
+        }
+        Some(Route::Responder(responder)) => Ok(NextTurn::Ask(Arc::clone(responder))),
+        None => Err("it has no route".to_owned()),
+    }
 }

@@ -61,7 +61,10 @@ pub fn built_ins(options: BuiltInOptions) -> Vec<Arc<dyn Tool>> {
         #[cfg(feature = "edit")]
         Arc::new(crate::edit::ReplaceFileContent::new(access.clone())),
         #[cfg(feature = "shell")]
-        Arc::new(crate::shell::RunCommand::new(access.clone(), run_command.clone())),
+        Arc::new(crate::shell::RunCommand::new(
+            access.clone(),
+            run_command.clone(),
+        )),
         #[cfg(feature = "files")]
         Arc::new(crate::files::ViewFile::new(access.clone())),
         #[cfg(feature = "edit")]
@@ -113,10 +116,13 @@ pub(crate) fn shown_path(args: &Map<String, Value>, name: &str) -> String {
 /// The path a string argument names, for containment; none when the tool will refuse it anyway.
 pub(crate) fn path_arg(args: &Map<String, Value>, name: &str) -> Vec<std::path::PathBuf> {
     let path = crate::WorkspacePath::parse(text_arg(args, name)).ok();
-    path.into_iter().map(crate::WorkspacePath::into_path_buf).collect()
+    path.into_iter()
+        .map(crate::WorkspacePath::into_path_buf)
+        .collect()
 }
 
 /// As [`WorkspacePath::parse`](crate::WorkspacePath::parse), naming the argument.
 pub(crate) fn parse_path(name: &str, text: &str) -> Result<crate::WorkspacePath, ToolError> {
-    crate::WorkspacePath::parse(text).map_err(|error| ToolError::invalid(format!("{name}: {error}")))
+    crate::WorkspacePath::parse(text)
+        .map_err(|error| ToolError::invalid(format!("{name}: {error}")))
 }

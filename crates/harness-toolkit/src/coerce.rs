@@ -190,8 +190,7 @@ mod tests {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
             }
             (Value::Object(a), Value::Object(b)) => {
-                a.len() == b.len()
-                    && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| same(a, b)))
+                a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| same(a, b)))
             }
             _ => a == b,
         }

@@ -19,13 +19,7 @@ pub(crate) use text::{BOM, is_binary, utf16};
 pub use view_file::ViewFile;
 
 use crate::paths::{Located, why};
-use crate::{FileAccess, PathError, WorkspacePath};
-
-impl From<PathError> for ToolError {
-    fn from(error: PathError) -> Self {
-        Self::failed(error.to_string())
-    }
-}
+use crate::{FileAccess, WorkspacePath};
 
 /// Finds a file that can be read, or says why it cannot.
 pub(crate) fn open_regular(

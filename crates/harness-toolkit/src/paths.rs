@@ -11,6 +11,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use harness_types::ToolError;
+
 #[cfg(feature = "files")]
 pub(crate) use open::Located;
 #[cfg(feature = "edit")]
@@ -48,7 +50,10 @@ pub enum PathError {
     #[error("the path holds a NUL character")]
     Nul,
     /// It is outside the allowed directories.
-    #[error("access to {path:?} is refused: it is outside the allowed directories {}", list(roots))]
+    #[error(
+        "access to {path:?} is refused: it is outside the allowed directories {}",
+        list(roots)
+    )]
     Outside {
         /// The path as it was given.
         path: PathBuf,
@@ -63,6 +68,12 @@ pub enum PathError {
         /// Why.
         reason: String,
     },
+}
+
+impl From<PathError> for ToolError {
+    fn from(error: PathError) -> Self {
+        Self::failed(error.to_string())
+    }
 }
 
 fn list(roots: &[PathBuf]) -> String {
@@ -336,7 +347,8 @@ pub enum FileAccess {
     #[default]
     Unconfined,
     /// What is in some directories. Files are opened in a way that a link which appears between
-    /// the check and the opening is not followed (F060).
+    /// the check and the opening is not followed (F060). A search may still see the names in a
+    /// folder that is swapped for a link while it is being searched, but never what they hold.
     Contained(Containment),
 }
 
@@ -354,9 +366,7 @@ impl FileAccess {
     pub fn check(&self, path: &WorkspacePath) -> Result<(), PathError> {
         match self {
             Self::Unconfined => Ok(()),
-            Self::Contained(containment) => {
-                below(path.as_path(), &containment.roots).map(drop)
-            }
+            Self::Contained(containment) => below(path.as_path(), &containment.roots).map(drop),
         }
     }
 }

@@ -156,7 +156,10 @@ impl Registry {
     fn known(&self, name: &str) -> Result<&Entry, String> {
         self.entry(name).ok_or_else(|| {
             let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
-            format!("there is no tool named {name:?}; there are: {}", names.join(", "))
+            format!(
+                "there is no tool named {name:?}; there are: {}",
+                names.join(", ")
+            )
         })
     }
 }

@@ -1,10 +1,14 @@
 //! Argument schemas: compiled once, asked for every call.
 
+mod circle;
+
 use std::fmt::Write as _;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Value};
+
+use circle::find_circle;
 
 use crate::coerce::coerce;
 use crate::limit::brief;
@@ -21,8 +25,14 @@ const MAX_FAULT_BYTES: usize = 400;
 /// The arguments every tool accepts beside its own, with what the model is told of them: the
 /// closed harness declares them, so models send them, and user interfaces show them.
 const ANNOTATIONS: [(&str, &str); 2] = [
-    ("toolAction", "What this call does, in a few words for the user."),
-    ("toolSummary", "What this call is about, in a few words for the user."),
+    (
+        "toolAction",
+        "What this call does, in a few words for the user.",
+    ),
+    (
+        "toolSummary",
+        "What this call is about, in a few words for the user.",
+    ),
 ];
 
 /// A JSON Schema that cannot be used for the arguments of a tool.
@@ -87,7 +97,11 @@ impl ObjectSchema {
     /// resolved inside it.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         require_object(schema)?;
-        refuse_circles(schema)?;
+        if let Some(reference) = find_circle(schema) {
+            return Err(SchemaError::Circular {
+                reference: brief(&reference, MAX_QUOTE_BYTES).into_owned(),
+            });
+        }
         let validator = jsonschema::options()
             .offline()
             .build(schema)
@@ -128,7 +142,11 @@ impl ObjectSchema {
         if faults.peek().is_none() {
             return Ok(());
         }
-        let mut told: Vec<String> = faults.by_ref().take(MAX_FAULTS).map(|it| tell(&it)).collect();
+        let mut told: Vec<String> = faults
+            .by_ref()
+            .take(MAX_FAULTS)
+            .map(|it| tell(&it))
+            .collect();
         told.sort();
         let mut message = told.join("\n");
         let more = faults.count();
@@ -185,62 +203,6 @@ fn require_object(schema: &Value) -> Result<(), SchemaError> {
     })
 }
 
-/// Refuses references that come back to where they started without going down into the value: to
-/// check anything against them would never end.
-fn refuse_circles(schema: &Value) -> Result<(), SchemaError> {
-    let mut pending = vec![schema];
-    while let Some(value) = pending.pop() {
-        match value {
-            Value::Object(rules) => {
-                if rules.get("$ref").is_some_and(Value::is_string) {
-                    follow(schema, value, &mut Vec::new())?;
-                }
-                pending.extend(rules.values());
-            }
-            Value::Array(items) => pending.extend(items),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Visits every schema that applies to the same value as `rules` does.
-fn follow<'a>(
-    root: &'a Value,
-    rules: &'a Value,
-    seen: &mut Vec<&'a str>,
-) -> Result<(), SchemaError> {
-    /// A longer chain of references is no honest schema.
-    const MAX_CHAIN: usize = 64;
-
-    let Some(rules) = rules.as_object() else {
-        return Ok(());
-    };
-    if let Some(reference) = rules.get("$ref").and_then(Value::as_str) {
-        if seen.contains(&reference) || seen.len() == MAX_CHAIN {
-            return Err(SchemaError::Circular {
-                reference: brief(reference, MAX_QUOTE_BYTES).into_owned(),
-            });
-        }
-        if let Some(target) = reference.strip_prefix('#').and_then(|it| root.pointer(it)) {
-            seen.push(reference);
-            follow(root, target, seen)?;
-            seen.pop();
-        }
-    }
-    for keyword in ["allOf", "anyOf", "oneOf"] {
-        for inner in rules.get(keyword).and_then(Value::as_array).into_iter().flatten() {
-            follow(root, inner, seen)?;
-        }
-    }
-    for keyword in ["not", "if", "then", "else"] {
-        if let Some(inner) = rules.get(keyword) {
-            follow(root, inner, seen)?;
-        }
-    }
-    Ok(())
-}
-
 /// One fault in words for the model.
 fn tell(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
@@ -269,10 +231,18 @@ fn tell(error: &ValidationError<'_>) -> String {
             format!("{}: expected {expected}, got {found} {given}", name(path))
         }
         ValidationErrorKind::Enum { options } => {
-            format!("{}: expected one of {}, got {given}", name(path), quote(options))
+            format!(
+                "{}: expected one of {}, got {given}",
+                name(path),
+                quote(options)
+            )
         }
         ValidationErrorKind::Constant { expected_value } => {
-            format!("{}: expected {}, got {given}", name(path), quote(expected_value))
+            format!(
+                "{}: expected {}, got {given}",
+                name(path),
+                quote(expected_value)
+            )
         }
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
@@ -280,7 +250,10 @@ fn tell(error: &ValidationError<'_>) -> String {
             format!("{}: does not take `{names}`", name(path))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            let mut message = format!("{}: fits none of the allowed forms, got {given}", name(path));
+            let mut message = format!(
+                "{}: fits none of the allowed forms, got {given}",
+                name(path)
+            );
             // What each form misses first is the best hint there is.
             for (number, faults) in context.iter().enumerate().take(4) {
                 if let Some(first) = faults.first() {
@@ -291,7 +264,11 @@ fn tell(error: &ValidationError<'_>) -> String {
         }
         _ => {
             let message = error.masked().to_string();
-            format!("{}: {}, got {given}", name(path), brief(&message, MAX_FAULT_BYTES))
+            format!(
+                "{}: {}, got {given}",
+                name(path),
+                brief(&message, MAX_FAULT_BYTES)
+            )
         }
     }
 }
@@ -389,32 +366,36 @@ mod tests {
             }},
             "$ref": "#/$defs/node",
         });
-        assert_eq!(verdict(tree.clone(), json!({"next": {"next": {"n": 1}}})), Ok(()));
+        assert_eq!(
+            verdict(tree.clone(), json!({"next": {"next": {"n": 1}}})),
+            Ok(())
+        );
         assert_eq!(
             verdict(tree, json!({"next": {"next": {"n": "x"}}})),
             Err("`next/next/n`: expected integer, got string \"x\"".to_owned())
         );
-        for circle in [
-            json!({"$ref": "#"}),
-            json!({"allOf": [{"$ref": "#"}]}),
-            json!({"properties": {"a": {"$ref": "#/properties/a"}}}),
-            json!({"properties": {"a": {"anyOf": [{"$ref": "#/properties/b"}]},
-                                  "b": {"not": {"$ref": "#/properties/a"}}}}),
-        ] {
-            let error = ObjectSchema::compile(&circle).expect_err("a circle");
-            assert!(matches!(error, SchemaError::Circular { .. }), "{error}");
-        }
+        let error = ObjectSchema::compile(&json!({"allOf": [{"$ref": "#"}]})).map(|_| ());
+        assert_eq!(
+            error,
+            Err(SchemaError::Circular {
+                reference: "#".to_owned()
+            })
+        );
     }
 
     #[test]
     fn what_is_no_object_schema_is_refused() {
         assert_eq!(
             ObjectSchema::compile(&json!({"type": "string"})).map(|_| ()),
-            Err(SchemaError::NotAnObject { found: "\"string\"".to_owned() })
+            Err(SchemaError::NotAnObject {
+                found: "\"string\"".to_owned()
+            })
         );
         assert_eq!(
             ObjectSchema::compile(&json!([])).map(|_| ()),
-            Err(SchemaError::NotAnObject { found: "array".to_owned() })
+            Err(SchemaError::NotAnObject {
+                found: "array".to_owned()
+            })
         );
         for bad in [
             json!({"type": "object", "properties": {"a": {"type": "strin"}}}),

@@ -13,7 +13,7 @@ use harness_types::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::built_ins::{parse_path, path_arg, read_args, shown_path, spec, text_arg};
 use crate::{FileAccess, RunCommandOptions};
@@ -131,7 +131,8 @@ impl Tool for RunCommand {
                 return Err(ToolError::invalid("CommandLine holds a NUL character"));
             }
             let directory = self.directory(&context, cwd.as_deref())?;
-            let mut command = CommandSpec::shell(&command_line).environment(self.environment(&context));
+            let mut command =
+                CommandSpec::shell(&command_line).environment(self.environment(&context));
             if let Some(directory) = &directory {
                 command = command.working_directory(directory);
             }
@@ -158,9 +159,7 @@ impl RunCommand {
             },
             Some(cwd) => parse_path("Cwd", cwd)?,
         };
-        self.access
-            .check(&path)
-            .map_err(|error| ToolError::failed(error.to_string()))?;
+        self.access.check(&path)?;
         Ok(Some(path.into_path_buf()))
     }
 
@@ -181,7 +180,9 @@ impl RunCommand {
     ) -> Result<ToolOutput, ToolError> {
         let mut tree = ProcessTree::spawn(command).map_err(|error| failed(&error))?;
         let Some(mut reader) = tree.take_output() else {
-            return Err(ToolError::failed("the output of the command cannot be read"));
+            return Err(ToolError::failed(
+                "the output of the command cannot be read",
+            ));
         };
         let mut output = Output::new();
         let ended = {
@@ -220,13 +221,13 @@ impl RunCommand {
         view: &View,
     ) -> ToolError {
         // The command may have to print something before it can end.
-        let (status, _) = tokio::join!(
-            tree.terminate(GRACE),
-            read(&mut reader, &mut output, None)
-        );
+        let (status, _) = tokio::join!(tree.terminate(GRACE), read(&mut reader, &mut output, None));
         let limit = self.options.timeout.unwrap_or_default();
         let (end, code) = match status {
-            Ok(status) => ("was ended with everything it had started".to_owned(), Some(status)),
+            Ok(status) => (
+                "was ended with everything it had started".to_owned(),
+                Some(status),
+            ),
             Err(error) => (format!("could not be ended: {error}"), None),
         };
         let output = output.finish();
@@ -260,26 +261,37 @@ impl View {
     }
 }
 
-/// Reads to the end, showing what there is so far a few times a second.
+/// Reads to the end. The watcher is shown the first output at once, and from then on what there is
+/// so far a few times a second.
 async fn read(
     reader: &mut OutputReader,
     output: &mut Output,
     watcher: Option<(&ToolContext, &View)>,
 ) -> Result<(), ToolError> {
-    let mut shown = Instant::now();
+    let mut due = Instant::now();
+    let mut news = false;
     loop {
-        let chunk = reader.next_chunk().await.map_err(|error| {
-            ToolError::failed(format!("cannot read the output of the command: {error}"))
-        })?;
-        let Some(chunk) = chunk else {
-            return Ok(());
+        let chunk = match news {
+            true => timeout_at(due, reader.next_chunk()).await.ok(),
+            false => Some(reader.next_chunk().await),
         };
-        output.push(&chunk);
+        if let Some(chunk) = chunk {
+            let chunk = chunk.map_err(|error| {
+                ToolError::failed(format!("cannot read the output of the command: {error}"))
+            })?;
+            let Some(chunk) = chunk else {
+                return Ok(());
+            };
+            output.push(&chunk);
+            news = watcher.is_some();
+        }
         if let Some((context, view)) = watcher
-            && shown.elapsed() >= PROGRESS_INTERVAL
+            && news
+            && Instant::now() >= due
         {
-            shown = Instant::now();
             (context.progress)(view.action(None, Some(output.so_far())));
+            due = Instant::now() + PROGRESS_INTERVAL;
+            news = false;
         }
     }
 }

@@ -93,7 +93,10 @@ impl<T: Ord> FirstFew<T> {
     }
 
     /// Counts items that are known not to be among the first.
-    #[cfg_attr(not(feature = "search"), expect(dead_code, reason = "only searching needs it"))]
+    #[cfg_attr(
+        not(feature = "search"),
+        expect(dead_code, reason = "only searching needs it")
+    )]
     pub(crate) fn count(&mut self, more: u64) {
         self.total += more;
     }

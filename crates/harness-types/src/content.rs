@@ -155,6 +155,14 @@ pub enum ModelPart {
 }
 
 impl ModelPart {
+    /// The length of its text, in bytes; 0 for a call.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text { text, .. } | Self::Thought { text, .. } => text.len(),
+            Self::Call { .. } => 0,
+        }
+    }
+
     /// Appends `next` to this part when both are unsigned and of one kind, and says whether it
     /// did.
     pub fn merge(&mut self, next: &Self) -> bool {

@@ -1,15 +1,19 @@
 //! A conversation, folded from its records.
 
+mod trajectory;
+mod turn;
+
+pub use trajectory::Trajectory;
+pub use turn::{
+    Answer, AnswerState, Call, CallStage, ModelCall, RepeatedCall, Turn, TurnStage, Waiting,
+};
+
 use std::collections::{BTreeMap, VecDeque};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    Action, AnswerDelta, AnswerEnd, CallId, CallResult, ConversationId, Input, InputId, Message,
-    ModelCallId, ModelPart, Record, RecordBody, Request, RequestId, RequestOutcome, RequestPayload,
-    ResultContent, Source, Step, StepError, StepIndex, StepState, Target, TimerId, ToolCall,
-    ToolClass, ToolOrigin, ToolResult, ToolResultStatus, Touch, TrajectoryId, TurnEnd, TurnId,
-    Usage,
+    AnswerDelta, ConversationId, Input, InputId, ModelCallId, Record, RecordBody, Request,
+    RequestId, RequestOutcome, RequestPayload, Step, StepIndex, StepState, TimerId, Touch,
+    TrajectoryId, TurnEnd, TurnId, Usage,
 };
 
 /// What a conversation's records amount to.
@@ -43,206 +47,11 @@ pub struct QueuedInput {
     pub body: Input,
 }
 
-/// One agent's run inside a conversation.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Trajectory {
-    /// Its id.
-    pub id: TrajectoryId,
-    /// Everything visible, in order.
-    pub steps: Vec<Step>,
-    /// What the model is asked with.
-    pub history: Vec<Message>,
-    /// Tokens over all its requests.
-    pub usage: Usage,
-    /// The running turn.
-    pub turn: Option<Turn>,
-}
-
-/// A call that ended with a result, and how often it did in the running turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RepeatedCall {
-    /// A digest of the tool, the arguments and the result.
-    pub digest: u64,
-    /// How often.
-    pub count: u32,
-}
-
-/// How many different calls a turn remembers to recognise repetition.
-const REMEMBERED_CALLS: usize = 32;
-
-/// A running turn.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Turn {
-    /// Its id.
-    pub id: TurnId,
-    /// How far it is.
-    pub stage: TurnStage,
-    /// The answer that is coming in, or the wait before asking again.
-    pub waiting: Waiting,
-    /// How often the answer now wanted has been asked for before.
-    pub attempt: u32,
-    /// How many answers in a row could not be used.
-    pub unusable: u32,
-    /// How many answers in a row held nothing but failed calls that never ran.
-    pub invalid: u32,
-    /// The calls of the answer, in call order.
-    pub calls: Vec<Call>,
-    /// The answer that holds `calls` has ended.
-    pub answer_ended: bool,
-    /// How often a stop hook has continued the turn.
-    pub continuations: u32,
-    /// The last text of the model in this turn.
-    pub response: String,
-    /// Whether a call of this turn has been answered to the model.
-    pub worked: bool,
-    /// The calls seen lately with their results, most recent last.
-    pub repeated: Vec<RepeatedCall>,
-}
-
-/// How far a turn is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum TurnStage {
-    /// The session-start hook comes first.
-    SessionStart,
-    /// The pre-turn hook comes next.
-    PreTurn,
-    /// The model and the tools work.
-    Running,
-    /// The stop hook is asked whether the turn may end.
-    Stopping {
-        /// How it would end.
-        end: TurnEnd,
-    },
-    /// The post-turn hook comes last.
-    PostTurn {
-        /// How it ends.
-        end: TurnEnd,
-    },
-}
-
-/// What a running turn waits for from the model.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Waiting {
-    /// Nothing.
-    Nothing,
-    /// An answer is coming in.
-    Answer(ModelCall),
-    /// A wait before the request is repeated.
-    Retry(TimerId),
-}
-
-/// An answer that is coming in.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelCall {
-    /// The request.
-    pub id: ModelCallId,
-    /// What came so far.
-    pub answer: Answer,
-    /// The last counts of this request.
-    pub usage: Option<Usage>,
-}
-
-/// What came of an answer so far.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answer {
-    /// Its parts.
-    pub parts: Vec<ModelPart>,
-    /// The step that shows its text and thoughts.
-    pub step: Option<StepIndex>,
-}
-
-/// What an answer holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnswerState {
-    /// Neither text nor calls.
-    Empty,
-    /// Text, no calls.
-    Text,
-    /// Calls.
-    Calls,
-}
-
-impl Answer {
-    /// What the answer holds.
-    pub fn state(&self) -> AnswerState {
-        let mut state = AnswerState::Empty;
-        for part in &self.parts {
-            match part {
-                ModelPart::Call { .. } => return AnswerState::Calls,
-                ModelPart::Text { text, .. } if !text.is_empty() => state = AnswerState::Text,
-                ModelPart::Text { .. } | ModelPart::Thought { .. } => {}
-            }
-        }
-        state
-    }
-
-    /// The calls, in order.
-    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
-        self.parts.iter().filter_map(|part| match part {
-            ModelPart::Call { call, .. } => Some(call),
-            _ => None,
-        })
-    }
-}
-
-/// A call of the last answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Call {
-    /// The step that shows it.
-    pub step: StepIndex,
-    /// The call, with the arguments it runs with.
-    pub call: ToolCall,
-    /// What it may do.
-    pub class: ToolClass,
-    /// Where it runs.
-    pub origin: ToolOrigin,
-    /// How far it is.
-    pub stage: CallStage,
-    /// Whether it has ever run.
-    pub ran: bool,
-    /// How it ended.
-    pub result: Option<CallResult>,
-}
-
-/// How far a call is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum CallStage {
-    /// The pre-tool hook comes first.
-    Hook,
-    /// The policy decides, from the rule with this number on.
-    Policy {
-        /// The first rule not yet looked at.
-        from: u32,
-    },
-    /// It may run when its turn comes.
-    Ready,
-    /// It runs.
-    Running,
-    /// It ran; the hook that follows has to be asked.
-    Ran {
-        /// How it ended, unless the hook changes that.
-        result: CallResult,
-    },
-    /// It has ended.
-    Done,
-}
-
 impl Conversation {
     /// An empty conversation with this id.
     pub fn new(id: ConversationId) -> Self {
         let root = TrajectoryId::root(&id);
-        let trajectory = Trajectory {
-            id: root.clone(),
-            steps: Vec::new(),
-            history: Vec::new(),
-            usage: Usage::default(),
-            turn: None,
-        };
+        let trajectory = Trajectory::new(root.clone());
         Self {
             id,
             trajectories: BTreeMap::from([(root.clone(), trajectory)]),
@@ -376,6 +185,11 @@ impl Conversation {
                 *self = Self::new(conversation.clone());
                 None
             }
+            RecordBody::Resumed => {
+                self.session_started = false;
+                self.session_ending = None;
+                None
+            }
             RecordBody::InputQueued { input, body } => {
                 self.next_input = input.next();
                 self.held = false;
@@ -463,7 +277,10 @@ impl Conversation {
             RecordBody::TurnEnded { end, .. } => {
                 self.held = matches!(
                     end,
-                    TurnEnd::Halted | TurnEnd::Failed { .. } | TurnEnd::Stopped { .. }
+                    TurnEnd::Halted
+                        | TurnEnd::Interrupted
+                        | TurnEnd::Failed { .. }
+                        | TurnEnd::Stopped { .. }
                 );
                 self.apply_to_trajectory(record)
             }
@@ -500,12 +317,12 @@ impl Conversation {
             .get_mut(step?.get() as usize)
     }
 }
-
 impl RecordBody {
     /// The trajectory the record is about, when it is about one.
     pub fn trajectory(&self) -> Option<&TrajectoryId> {
         match self {
             Self::Opened { .. }
+            | Self::Resumed
             | Self::InputQueued { .. }
             | Self::InputDropped { .. }
             | Self::RequestClosed { .. }
@@ -532,398 +349,4 @@ impl RecordBody {
             Self::RequestOpened { request } => Some(&request.trajectory),
         }
     }
-}
-
-impl Turn {
-    fn new(id: TurnId) -> Self {
-        Self {
-            id,
-            stage: TurnStage::SessionStart,
-            waiting: Waiting::Nothing,
-            attempt: 0,
-            unusable: 0,
-            invalid: 0,
-            calls: Vec::new(),
-            answer_ended: true,
-            continuations: 0,
-            response: String::new(),
-            worked: false,
-            repeated: Vec::new(),
-        }
-    }
-
-    /// A call by its step.
-    pub fn call(&self, step: StepIndex) -> Option<&Call> {
-        self.calls.iter().find(|call| call.step == step)
-    }
-
-    /// A call by its id.
-    pub fn call_by_id(&self, id: &CallId) -> Option<&Call> {
-        self.calls.iter().find(|call| call.call.id == *id)
-    }
-
-    /// How often the call at `step` has ended with the result it has, in this turn.
-    pub fn repeats(&self, step: StepIndex) -> u32 {
-        let Some((call, result)) = self.call(step).and_then(|c| Some((c, c.result.as_ref()?)))
-        else {
-            return 0;
-        };
-        let digest = digest(&call.call, &result.content);
-        self.repeated
-            .iter()
-            .find(|seen| seen.digest == digest)
-            .map_or(0, |seen| seen.count)
-    }
-
-    fn remember(&mut self, digest: u64) {
-        let place = self.repeated.iter().position(|seen| seen.digest == digest);
-        let count = place.map_or(0, |place| self.repeated.remove(place).count);
-        if self.repeated.len() == REMEMBERED_CALLS {
-            self.repeated.remove(0);
-        }
-        self.repeated.push(RepeatedCall {
-            digest,
-            count: count.saturating_add(1),
-        });
-    }
-
-    fn answer_mut(&mut self, call: ModelCallId) -> Option<&mut ModelCall> {
-        match &mut self.waiting {
-            Waiting::Answer(answer) if answer.id == call => Some(answer),
-            _ => None,
-        }
-    }
-}
-
-impl Trajectory {
-    /// The index the next step will have.
-    pub fn next_step(&self) -> StepIndex {
-        StepIndex::new(u32::try_from(self.steps.len()).unwrap_or(u32::MAX))
-    }
-
-    fn touch(&self, step: StepIndex) -> Option<Touch> {
-        Some(Touch::Step {
-            trajectory: self.id.clone(),
-            step,
-        })
-    }
-
-    fn open_step(&mut self, index: StepIndex, source: Source, target: Target) -> Option<&mut Step> {
-        if index != self.next_step() {
-            return None;
-        }
-        self.steps.push(Step {
-            index,
-            state: StepState::Active,
-            source,
-            target,
-            text: String::new(),
-            thinking: String::new(),
-            action: None,
-            error: None,
-            call: None,
-            request: None,
-        });
-        self.steps.last_mut()
-    }
-
-    fn take_input(&mut self, body: Input, index: StepIndex) -> Option<Touch> {
-        let source = match body.kind {
-            crate::InputKind::User => Source::User,
-            crate::InputKind::Trigger => Source::System,
-        };
-        let step = self.open_step(index, source, Target::Model)?;
-        step.text = body.display_text();
-        step.state = StepState::Done;
-        self.history.push(Message::Input(body));
-        self.touch(index)
-    }
-
-    fn show_error(&mut self, index: StepIndex, error: StepError) -> Option<Touch> {
-        let step = self.open_step(index, Source::System, Target::User)?;
-        step.state = StepState::Error;
-        step.text.clone_from(&error.message);
-        step.error = Some(error);
-        self.touch(index)
-    }
-
-    fn apply(&mut self, body: &RecordBody) -> Option<Touch> {
-        match body {
-            RecordBody::NoticeGiven { text, .. } => {
-                self.history.push(Message::Notice(text.clone()));
-                None
-            }
-            RecordBody::ErrorShown { step, error, .. } => self.show_error(*step, error.clone()),
-            RecordBody::ModelCallStarted { call, .. } => {
-                let turn = self.turn.as_mut()?;
-                turn.calls.clear();
-                turn.answer_ended = false;
-                turn.waiting = Waiting::Answer(ModelCall {
-                    id: *call,
-                    answer: Answer::default(),
-                    usage: None,
-                });
-                None
-            }
-            RecordBody::AnswerDelta(delta) => self.answer_delta(delta),
-            RecordBody::UsageReported { call, usage, .. } => {
-                // The counts join the totals when the answer ends; until then a later count
-                // replaces an earlier one.
-                self.turn.as_mut()?.answer_mut(*call)?.usage = Some(usage.clone());
-                None
-            }
-            RecordBody::AnswerEnded { call, end, .. } => self.answer_ended(*call, end),
-            RecordBody::RetryScheduled {
-                step, error, timer, ..
-            } => {
-                let turn = self.turn.as_mut()?;
-                turn.attempt += 1;
-                turn.waiting = Waiting::Retry(*timer);
-                let error = StepError {
-                    message: error.message.clone(),
-                    // SDKs give up on these codes, and this attempt is not the last one.
-                    http_code: error
-                        .http_code()
-                        .filter(|code| !matches!(code, 400 | 401 | 403)),
-                };
-                self.show_error(*step, error)
-            }
-            RecordBody::RetryDue { timer, .. } => {
-                let turn = self.turn.as_mut()?;
-                if turn.waiting == Waiting::Retry(*timer) {
-                    turn.waiting = Waiting::Nothing;
-                }
-                None
-            }
-            RecordBody::CallOpened {
-                step: index,
-                call,
-                class,
-                origin,
-                action,
-                summary,
-                ..
-            } => {
-                let target = if *origin == ToolOrigin::Finish {
-                    Target::User
-                } else {
-                    Target::Environment
-                };
-                let step = self.open_step(*index, Source::Model, target)?;
-                step.action = Some(action.clone());
-                step.call = Some(call.id.clone());
-                step.text.clone_from(summary);
-                self.turn.as_mut()?.calls.push(Call {
-                    step: *index,
-                    call: call.clone(),
-                    class: *class,
-                    origin: *origin,
-                    stage: CallStage::Hook,
-                    ran: false,
-                    result: None,
-                });
-                self.touch(*index)
-            }
-            RecordBody::CallStageChanged { step, stage, .. } => {
-                let call = self.call_mut(*step)?;
-                call.ran |= *stage == CallStage::Running;
-                call.stage = stage.clone();
-                None
-            }
-            RecordBody::CallModified {
-                step, args, action, ..
-            } => {
-                self.call_mut(*step)?.call.args.clone_from(args);
-                self.show_action(*step, action)
-            }
-            RecordBody::CallProgressed { step, action, .. } => {
-                if self.call_mut(*step)?.stage != CallStage::Running {
-                    return None;
-                }
-                self.show_action(*step, action)
-            }
-            RecordBody::CallFinished { step, result, .. } => self.call_finished(*step, result),
-            RecordBody::CallsSettled { .. } => {
-                let turn = self.turn.as_mut()?;
-                turn.worked = true;
-                let usable = |call: &Call| {
-                    call.ran
-                        || call
-                            .result
-                            .as_ref()
-                            .is_none_or(|r| r.status != ToolResultStatus::Failed)
-                };
-                turn.invalid = if turn.calls.iter().any(usable) {
-                    0
-                } else {
-                    turn.invalid.saturating_add(1)
-                };
-                let results = turn.calls.drain(..).filter_map(|call| {
-                    let result = call.result?;
-                    Some(ToolResult {
-                        call: call.call.id,
-                        name: call.call.name,
-                        status: result.status,
-                        content: result.content,
-                        media: result.media,
-                    })
-                });
-                self.history.push(Message::ToolResults(results.collect()));
-                None
-            }
-            RecordBody::TurnEnded { trajectory, end } => {
-                self.turn = None;
-                Some(Touch::TurnEnded {
-                    trajectory: trajectory.clone(),
-                    end: end.clone(),
-                })
-            }
-            _ => None,
-        }
-    }
-
-    fn call_mut(&mut self, step: StepIndex) -> Option<&mut Call> {
-        self.turn
-            .as_mut()?
-            .calls
-            .iter_mut()
-            .find(|call| call.step == step)
-    }
-
-    fn show_action(&mut self, index: StepIndex, action: &Action) -> Option<Touch> {
-        self.steps.get_mut(index.get() as usize)?.action = Some(action.clone());
-        self.touch(index)
-    }
-
-    fn answer_delta(&mut self, delta: &AnswerDelta) -> Option<Touch> {
-        self.turn.as_mut()?.answer_mut(delta.call)?;
-        if let Some(index) = delta.step {
-            if index == self.next_step() {
-                self.open_step(index, Source::Model, Target::User)?;
-            }
-            let step = self.steps.get_mut(index.get() as usize)?;
-            match &delta.part {
-                ModelPart::Text { text, .. } => step.text.push_str(text),
-                ModelPart::Thought { text, .. } => step.thinking.push_str(text),
-                ModelPart::Call { .. } => {}
-            }
-        }
-        let answer = &mut self.turn.as_mut()?.answer_mut(delta.call)?.answer;
-        answer.step = answer.step.or(delta.step);
-        let merged = answer
-            .parts
-            .last_mut()
-            .is_some_and(|last| last.merge(&delta.part));
-        if !merged {
-            answer.parts.push(delta.part.clone());
-        }
-        self.touch(delta.step?)
-    }
-
-    fn answer_ended(&mut self, call: ModelCallId, end: &AnswerEnd) -> Option<Touch> {
-        let turn = self.turn.as_mut()?;
-        turn.answer_mut(call)?;
-        let Waiting::Answer(model_call) = std::mem::replace(&mut turn.waiting, Waiting::Nothing)
-        else {
-            return None;
-        };
-        turn.answer_ended = true;
-        if let Some(usage) = &model_call.usage {
-            self.usage += usage;
-        }
-        let mut parts = model_call.answer.parts;
-        // The step ends well even where the answer does not: clients leave out the text of failed
-        // steps, and then the mark that ends a cut text would be lost. Another step says what went
-        // wrong.
-        match end {
-            AnswerEnd::Complete { .. } => {
-                turn.attempt = 0;
-                turn.unusable = 0;
-            }
-            AnswerEnd::Partial { .. } => {
-                turn.attempt = 0;
-                let calls = &turn.calls;
-                parts.retain(|part| match part {
-                    ModelPart::Call { call, .. } => calls.iter().any(|c| c.call.id == call.id),
-                    _ => true,
-                });
-            }
-            AnswerEnd::Failed { .. } => {
-                parts.clear();
-            }
-            AnswerEnd::Unusable { .. } => {
-                turn.attempt = 0;
-                turn.unusable += 1;
-                parts.clear();
-            }
-        }
-        let kept = Answer { parts, step: None };
-        if kept.state() != AnswerState::Empty {
-            turn.response = text_of(&kept.parts);
-            self.history.push(Message::Model(kept.parts));
-        } else if matches!(end, AnswerEnd::Complete { .. }) && !kept.parts.is_empty() {
-            self.history.push(Message::Model(kept.parts));
-        }
-        let index = model_call.answer.step?;
-        let step = self.steps.get_mut(index.get() as usize)?;
-        step.state = StepState::Done;
-        self.touch(index)
-    }
-
-    fn call_finished(&mut self, index: StepIndex, result: &CallResult) -> Option<Touch> {
-        let call = self.call_mut(index)?;
-        call.stage = CallStage::Done;
-        call.result = Some(result.clone());
-        let digest = digest(&call.call, &result.content);
-        self.turn.as_mut()?.remember(digest);
-
-        let step = self.steps.get_mut(index.get() as usize)?;
-        if let Some(action) = &result.action {
-            step.action = Some(action.clone());
-        }
-        step.request = None;
-        match &result.error {
-            None => step.state = StepState::Done,
-            Some(message) => {
-                step.state = StepState::Error;
-                step.error = Some(StepError {
-                    message: message.clone(),
-                    http_code: None,
-                });
-                if result.status == ToolResultStatus::Denied {
-                    step.target = Target::User;
-                    step.action = None;
-                }
-            }
-        }
-        self.touch(index)
-    }
-}
-
-/// FNV-1a over the tool, the arguments and the result: stable across builds, so that a fold is too.
-fn digest(call: &ToolCall, content: &ResultContent) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut add = |text: &str| {
-        for byte in text.bytes().chain([0xff]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    add(&call.name);
-    // Serialising a JSON value with text keys cannot fail.
-    add(&serde_json::to_string(&call.args).unwrap_or_default());
-    match content {
-        ResultContent::Text(text) => add(text),
-        ResultContent::Json(json) => add(&serde_json::to_string(json).unwrap_or_default()),
-    }
-    hash
-}
-
-fn text_of(parts: &[ModelPart]) -> String {
-    parts
-        .iter()
-        .filter_map(|part| match part {
-            ModelPart::Text { text, .. } => Some(text.as_str()),
-            _ => None,
-        })
-        .collect()
 }

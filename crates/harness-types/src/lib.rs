@@ -94,7 +94,7 @@ pub use script::{
 };
 pub use secret::Secret;
 pub use step::{Source, Step, StepError, StepState, Target};
-pub use store::{MemoryStore, SessionStore, StoreError};
+pub use store::{Loaded, MemoryStore, SessionStore, StoreError};
 pub use time::Timestamp;
 pub use tool::{
     ResultContent, Tool, ToolCall, ToolClass, ToolContext, ToolError, ToolOrigin, ToolOutput,

@@ -32,6 +32,9 @@ pub enum RecordBody {
         /// Its id; also that of its root trajectory.
         conversation: ConversationId,
     },
+    /// The conversation was taken up again by another process. What was open then is closed by the
+    /// records that follow.
+    Resumed,
     /// Somebody spoke. The input waits until a step boundary.
     InputQueued {
         /// The input.
@@ -222,6 +225,38 @@ pub enum RecordBody {
 }
 
 impl RecordBody {
+    /// The value of `type` in its JSON form.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Opened { .. } => "opened",
+            Self::Resumed => "resumed",
+            Self::InputQueued { .. } => "input_queued",
+            Self::InputDropped { .. } => "input_dropped",
+            Self::TurnStarted { .. } => "turn_started",
+            Self::TurnStageChanged { .. } => "turn_stage_changed",
+            Self::InputTaken { .. } => "input_taken",
+            Self::NoticeGiven { .. } => "notice_given",
+            Self::ErrorShown { .. } => "error_shown",
+            Self::ModelCallStarted { .. } => "model_call_started",
+            Self::AnswerDelta(_) => "answer_delta",
+            Self::UsageReported { .. } => "usage_reported",
+            Self::AnswerEnded { .. } => "answer_ended",
+            Self::RetryScheduled { .. } => "retry_scheduled",
+            Self::RetryDue { .. } => "retry_due",
+            Self::CallOpened { .. } => "call_opened",
+            Self::CallStageChanged { .. } => "call_stage_changed",
+            Self::CallModified { .. } => "call_modified",
+            Self::CallProgressed { .. } => "call_progressed",
+            Self::CallFinished { .. } => "call_finished",
+            Self::CallsSettled { .. } => "calls_settled",
+            Self::RequestOpened { .. } => "request_opened",
+            Self::RequestClosed { .. } => "request_closed",
+            Self::TurnEnded { .. } => "turn_ended",
+            Self::SessionEnding { .. } => "session_ending",
+            Self::SessionEnded => "session_ended",
+        }
+    }
+
     /// Whether losing this record loses nothing but a view of work in progress. Such records may
     /// be merged or left out by a store between two others.
     pub fn is_progress(&self) -> bool {
@@ -302,6 +337,8 @@ pub enum TurnEnd {
     },
     /// Somebody halted it.
     Halted,
+    /// The process that ran it ended in the middle of it.
+    Interrupted,
     /// A hook refused it before it began.
     Denied {
         /// Why.

@@ -26,22 +26,62 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
         records: &'a [Record],
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Reads all records of a conversation, oldest first; `None` when there is no such
-    /// conversation.
+    /// Reads a conversation and keeps it for this store, so that nobody else writes it; `None` when
+    /// there is no such conversation.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when the conversation exists and cannot be read.
+    /// [`StoreError`] when the conversation exists and cannot be read, or somebody else has it.
     fn load<'a>(
         &'a self,
         conversation: &'a ConversationId,
-    ) -> BoxFuture<'a, Result<Option<Vec<Record>>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Option<Loaded>, StoreError>>;
+}
+
+/// A conversation as it was kept.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// Its records, oldest first.
+    pub records: Vec<Record>,
+    /// What the user has to know: something was damaged, and this is what was done about it.
+    pub notice: Option<String>,
+}
+
+impl Loaded {
+    /// A conversation that was kept whole.
+    pub fn whole(records: Vec<Record>) -> Self {
+        Self {
+            records,
+            notice: None,
+        }
+    }
+
+    /// A conversation of which a part was lost.
+    pub fn damaged(records: Vec<Record>, notice: impl Into<String>) -> Self {
+        Self {
+            records,
+            notice: Some(notice.into()),
+        }
+    }
 }
 
 /// Records that could not be kept or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
+    /// Somebody else writes the conversation.
+    #[error("{message}")]
+    Busy {
+        /// Which conversation, and who has it.
+        message: String,
+    },
+    /// What was found is not a conversation this version can read.
+    #[error("{message}")]
+    Unreadable {
+        /// The path, what is wrong with it, and what to do.
+        message: String,
+    },
     /// The medium failed.
     #[error("session store: {message}")]
     Io {
@@ -95,13 +135,13 @@ impl SessionStore for MemoryStore {
     fn load<'a>(
         &'a self,
         conversation: &'a ConversationId,
-    ) -> BoxFuture<'a, Result<Option<Vec<Record>>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<Loaded>, StoreError>> {
         Box::pin(async move {
             let all = self
                 .conversations
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            Ok(all.get(conversation).cloned())
+            Ok(all.get(conversation).cloned().map(Loaded::whole))
         })
     }
 }
@@ -157,6 +197,7 @@ mod tests {
         assert!(store.load(&id).await.unwrap().is_none());
         store.append(&id, &[delta("a"), delta("b")]).await.unwrap();
         store.append(&id, &[delta("c")]).await.unwrap();
-        assert_eq!(store.load(&id).await.unwrap(), Some(vec![delta("abc")]));
+        let loaded = Loaded::whole(vec![delta("abc")]);
+        assert_eq!(store.load(&id).await.unwrap(), Some(loaded));
     }
 }

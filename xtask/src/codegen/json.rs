@@ -12,6 +12,7 @@
 //! | `1.0`, `"1.0"` for an integer: error | 1 | as above |
 //! | NaN and infinities: `null` | their names | `null` reads as unset |
 //! | enum aliases: unknown | read | `STATE_IDLE` of SDK 0.1.0 to 0.1.8 |
+//! | unknown fields: skipped | skipped, and noticed | so that readers can be told of them |
 //! | pbjson's private helpers | `crate::wire` | they are private, and one dependency less |
 
 use anyhow::{Context as _, bail, ensure};
@@ -36,6 +37,7 @@ struct Counts {
     enum_list_written: usize,
     repeated_read: usize,
     double_written: usize,
+    skipped: usize,
     name_aliases: usize,
     value_aliases: usize,
 }
@@ -110,6 +112,9 @@ impl<'a> Rewriter<'a> {
                 format!(
                     "let v = {list}.iter().map(|v| crate::wire::EnumValue::<{ty}>::new(*v)).collect::<Vec<_>>();"
                 )
+            } else if code == "let _ = map_.next_value::<serde::de::IgnoredAny>()?;" {
+                self.found.skipped += 1;
+                "map_.next_value::<crate::wire::Skipped>()?;".into()
             } else if let Some(target) = code.strip_suffix("Some(map_.next_value()?);") {
                 self.found.repeated_read += 1;
                 format!("{target}map_.next_value()?;")
@@ -215,6 +220,7 @@ impl<'a> Rewriter<'a> {
             if self.manual.contains(&format!(".{name}").as_str()) {
                 continue;
             }
+            wanted.skipped += 1;
             for field in &message.fields {
                 let is_enum = matches!(field.kind, Kind::Enum(_));
                 wanted.repeated_read += usize::from(field.repeated);

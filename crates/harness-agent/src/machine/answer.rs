@@ -121,10 +121,11 @@ impl Stepper<'_> {
                     call again with well-formed arguments, or answer in text.";
                 self.unusable_answer(id, call, why, Some(hint));
             }
-            (FinishReason::MaxTokens, AnswerState::Empty) => {
-                let why = "the model reached its limit of output tokens before it answered";
-                let hint = "Your last answer reached the limit of output tokens before any of it \
-                    was complete. Answer more briefly, or work in smaller steps.";
+            // A call that is whole is worth making; a text that is not would be taken for an answer.
+            (FinishReason::MaxTokens, AnswerState::Empty | AnswerState::Text) => {
+                let why = "the model reached its limit of output tokens before it was done";
+                let hint = "Your last answer reached the limit of output tokens and was thrown \
+                            away. Answer more briefly, or work in smaller steps.";
                 self.unusable_answer(id, call, why.to_owned(), Some(hint));
             }
             (_, AnswerState::Empty) if !self.has_worked(id) => {
@@ -133,14 +134,7 @@ impl Stepper<'_> {
                 self.unusable_answer(id, call, why, Some(hint));
             }
             (_, AnswerState::Empty | AnswerState::Text) => {
-                let cut = reason == FinishReason::MaxTokens;
                 self.complete_answer(id, call, reason);
-                if cut {
-                    self.show_error(
-                        id,
-                        "the answer was cut: the model reached its limit of output tokens",
-                    );
-                }
                 // What was said meanwhile is answered within the same turn.
                 if self.state.queued().is_empty() {
                     self.end_turn(id, TurnEnd::Completed);

@@ -136,7 +136,7 @@ impl Stepper<'_> {
             CallStage::Hook => self.set_stage(id, step, CallStage::Policy { from: 0 }),
             CallStage::Policy { from } => self.decide(id, step, call, from),
             CallStage::Ready => self.start(id, step, call),
-            CallStage::Ran { result } => self.review(id, step, call, result),
+            CallStage::Ran { result } => self.review(id, step, call, &result),
             _ => {}
         }
     }
@@ -279,7 +279,7 @@ impl Stepper<'_> {
 
     fn ask_question(&mut self, id: &TrajectoryId, step: StepIndex, call: &ToolCall) {
         let asks = self.machine.config.behavior == harness_types::AgentBehavior::Interactive;
-        let nobody = "the user cannot be asked here; decide yourself and say what you assumed";
+        let nobody = "no user is there to answer; decide yourself and say what you assumed";
         if !asks || self.needs_answerer(RequestKind::Question).is_err() {
             self.finish_call(id, step, failed(nobody.to_owned()));
             return;
@@ -301,7 +301,7 @@ impl Stepper<'_> {
         let Some(call) = self.call_of(id, step) else {
             return;
         };
-        if call.stage != CallStage::Running {
+        if call.stage != CallStage::Running || call.origin != ToolOrigin::BuiltIn {
             return;
         }
         let result = match result {
@@ -328,13 +328,14 @@ impl Stepper<'_> {
             _ => Hook::ToolError,
         };
         if self.machine.wants(hook) {
+            let result = Box::new(result);
             self.set_stage(id, step, CallStage::Ran { result });
         } else {
             self.finish_call(id, step, result);
         }
     }
 
-    fn review(&mut self, id: &TrajectoryId, step: StepIndex, call: ToolCall, result: CallResult) {
+    fn review(&mut self, id: &TrajectoryId, step: StepIndex, call: ToolCall, result: &CallResult) {
         let tool = self.policy_name(&call.name);
         let text = content_text(&result.content);
         let hook = match result.status {
@@ -451,7 +452,7 @@ impl Stepper<'_> {
             }
             let result = match stage {
                 // It has run; only the hook that wanted to know is missing.
-                CallStage::Ran { result } => result,
+                CallStage::Ran { result } => *result,
                 _ => {
                     if ran && origin == ToolOrigin::BuiltIn {
                         self.effect(Effect::AbortTool {

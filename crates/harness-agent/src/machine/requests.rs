@@ -145,7 +145,7 @@ impl Stepper<'_> {
                 let CallStage::Ran { result } = &call.stage else {
                     return;
                 };
-                let mut result = result.clone();
+                let mut result = (**result).clone();
                 match verdict {
                     HookVerdict::ReplaceError { message } => {
                         result.content = ResultContent::Text(message);

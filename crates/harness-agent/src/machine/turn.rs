@@ -10,8 +10,9 @@ use super::{Effect, Stepper};
 impl Stepper<'_> {
     pub(super) fn queue(&mut self, body: Input) {
         let limit = self.machine.config.limits.queued_inputs as usize;
-        if self.state.queued().len() >= limit {
-            let root = self.state.root();
+        let root = self.state.root();
+        // When no turn runs, this input begins one, which takes all that wait.
+        if root.turn.is_some() && self.state.queued().len() >= limit {
             let (trajectory, step) = (root.id.clone(), root.next_step());
             let message = format!("input refused: {limit} inputs are already waiting");
             self.note(message.clone());

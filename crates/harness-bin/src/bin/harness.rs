@@ -1,2 +1,7 @@
-//! Placeholder.
-fn main() {}
+//! Runs agents at a terminal and in scripts.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    harness_bin::cli::main(std::env::args_os())
+}

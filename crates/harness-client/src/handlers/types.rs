@@ -20,6 +20,13 @@ pub struct HostCall {
     pub trajectory_id: Option<String>,
 }
 
+impl HostCall {
+    /// The argument of this name; `null` when there is none.
+    pub fn argument(&self, name: &str) -> &Value {
+        self.arguments.get(name).unwrap_or(&Value::Null)
+    }
+}
+
 /// What a host tool answers.
 ///
 /// Made from a JSON value or from text. The wire wants an object: any other value travels as
@@ -74,6 +81,13 @@ pub struct ToolUse {
     /// The step, from harnesses that say it (SDK 0.1.13). The closed harness counts differently
     /// here than in step updates.
     pub step: Option<StepId>,
+}
+
+impl ToolUse {
+    /// The argument of this name; `null` when there is none.
+    pub fn argument(&self, name: &str) -> &Value {
+        self.arguments.get(name).unwrap_or(&Value::Null)
+    }
 }
 
 /// A turn that is about to begin.

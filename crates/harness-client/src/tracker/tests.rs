@@ -225,6 +225,21 @@ fn a_halted_turn_ends_with_any_idle() {
 }
 
 #[test]
+fn a_halt_that_comes_too_early_is_said_again_once() {
+    let mut tracker = tracker();
+    tracker.begin(true);
+    tracker.halt();
+    assert!(tracker.state(running()).halt);
+    assert!(!tracker.step(echo(0)).halt);
+    assert_eq!(end(&mut tracker).0, Outcome::Halted);
+
+    tracker.begin(true);
+    assert!(!tracker.state(running()).halt);
+    tracker.halt();
+    assert!(!tracker.step(echo(1)).halt);
+}
+
+#[test]
 fn nothing_at_all_is_no_success() {
     let error_step = |http_code| StepUpdate {
         error: Some(ActionError {

@@ -32,7 +32,7 @@ async fn answer(handlers: Handlers, request: Value) -> Value {
 async fn host_tools_answer() {
     let tools = Handlers::new()
         .tool(tool("add"), |call| async move {
-            let number = |name: &str| call.arguments[name].as_i64().ok_or("not a number");
+            let number = |name: &str| call.argument(name).as_i64().ok_or("not a number");
             Ok(json!({"sum": number("a")? + number("b")?}).into())
         })
         .tool(tool("say"), |_| async { Ok("done".into()) })
@@ -270,7 +270,7 @@ async fn what_goes_wrong_is_never_permission() {
 async fn policies_are_decided() {
     let handlers = Handlers::new().policy(|question| async move {
         assert_eq!(question.reason.as_deref(), Some("because"));
-        assert_eq!(question.call.arguments["CommandLine"], "ls");
+        assert_eq!(*question.call.argument("CommandLine"), "ls");
         Ok(match question.rule_id.as_str() {
             "yes" => PolicyVerdict::Allow,
             "no" => PolicyVerdict::Deny(Some("never".into())),
@@ -334,8 +334,7 @@ async fn questions_are_put_once_for_each_time_a_step_waits() {
     peer.step(3, json!({"state": "STATE_ACTIVE"})).await;
     peer.step(3, asked).await;
     assert_eq!(peer.receive().await, expected);
-    peer.send_message(Message::Ping("end".into())).await;
-    assert_eq!(peer.next().await, Message::Pong("end".into()));
+    peer.sync().await;
 }
 
 #[tokio::test]
@@ -390,8 +389,7 @@ async fn a_halt_drops_handlers_and_no_answer_follows() {
     assert_eq!(peer.receive().await, json!({"haltRequest": true}));
     peer.idle().await;
     soon(turn.text()).await.unwrap();
-    peer.send_message(Message::Ping("end".into())).await;
-    assert_eq!(peer.next().await, Message::Pong("end".into()));
+    peer.sync().await;
 }
 
 #[tokio::test]

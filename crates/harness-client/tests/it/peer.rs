@@ -125,6 +125,12 @@ impl Peer {
         soon(self.socket.send(message)).await.unwrap();
     }
 
+    /// Waits until the client has handled everything sent so far.
+    pub(crate) async fn sync(&mut self) {
+        self.send_message(Message::Ping("sync".into())).await;
+        assert_eq!(self.next().await, Message::Pong("sync".into()));
+    }
+
     pub(crate) async fn running(&mut self) {
         self.state(json!({"state": "STATE_RUNNING"})).await;
     }

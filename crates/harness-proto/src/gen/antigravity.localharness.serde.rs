@@ -62,7 +62,7 @@ impl<'de> serde::Deserialize<'de> for ActionCompaction {
                     V: serde::de::MapAccess<'de>,
             {
                 while map_.next_key::<GeneratedField>()?.is_some() {
-                    let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                    map_.next_value::<crate::wire::Skipped>()?;
                 }
                 Ok(ActionCompaction {
                 })
@@ -171,7 +171,7 @@ impl<'de> serde::Deserialize<'de> for ActionCreateFile {
                             contents__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -285,7 +285,7 @@ impl<'de> serde::Deserialize<'de> for ActionCustomTool {
                             tool_response__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -399,7 +399,7 @@ impl<'de> serde::Deserialize<'de> for ActionEditFile {
                             diff_block__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -533,7 +533,7 @@ impl<'de> serde::Deserialize<'de> for action_edit_file::DiffBlock {
                             lines__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -647,7 +647,7 @@ impl<'de> serde::Deserialize<'de> for action_edit_file::DiffLine {
                             action__ = map_.next_value::<crate::wire::EnumField<action_edit_file::diff_line::LineAction>>()?.0;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -840,7 +840,7 @@ impl<'de> serde::Deserialize<'de> for ActionError {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -969,7 +969,7 @@ impl<'de> serde::Deserialize<'de> for ActionFindFile {
                             output__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1067,7 +1067,7 @@ impl<'de> serde::Deserialize<'de> for ActionFinish {
                             output_string__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1230,7 +1230,7 @@ impl<'de> serde::Deserialize<'de> for ActionGenerateImage {
                             output_path__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1309,7 +1309,7 @@ impl<'de> serde::Deserialize<'de> for ActionInvokeSubagent {
                     V: serde::de::MapAccess<'de>,
             {
                 while map_.next_key::<GeneratedField>()?.is_some() {
-                    let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                    map_.next_value::<crate::wire::Skipped>()?;
                 }
                 Ok(ActionInvokeSubagent {
                 })
@@ -1418,7 +1418,7 @@ impl<'de> serde::Deserialize<'de> for ActionListDirectory {
                             results__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1550,7 +1550,7 @@ impl<'de> serde::Deserialize<'de> for action_list_directory::Result {
                             info__ = map_.next_value::<::std::option::Option<crate::wire::Number<_>>>()?.map(|x| action_list_directory::result::Info::FileSize(x.0));
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1681,7 +1681,7 @@ impl<'de> serde::Deserialize<'de> for ActionMcpTool {
                             arguments_json__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1827,7 +1827,7 @@ impl<'de> serde::Deserialize<'de> for ActionReadUrlContent {
                             content_path__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1979,7 +1979,7 @@ impl<'de> serde::Deserialize<'de> for ActionRunCommand {
                             combined_output__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2126,7 +2126,7 @@ impl<'de> serde::Deserialize<'de> for ActionRunWorkflow {
                             script__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2260,7 +2260,7 @@ impl<'de> serde::Deserialize<'de> for ActionSearchDirectory {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2389,7 +2389,7 @@ impl<'de> serde::Deserialize<'de> for ActionSearchWeb {
                             summary__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2538,7 +2538,7 @@ impl<'de> serde::Deserialize<'de> for ActionSkillLookup {
                             error_message__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2771,7 +2771,7 @@ impl<'de> serde::Deserialize<'de> for ActionViewFile {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2964,7 +2964,7 @@ impl<'de> serde::Deserialize<'de> for AppendedSystemInstructions {
                             appended_sections__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3076,7 +3076,7 @@ impl<'de> serde::Deserialize<'de> for appended_system_instructions::Section {
                             content__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3188,7 +3188,7 @@ impl<'de> serde::Deserialize<'de> for AutoPolicyConfig {
                             model__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3386,7 +3386,7 @@ impl<'de> serde::Deserialize<'de> for BudgetConfig {
                             scope__ = map_.next_value::<crate::wire::EnumField<budget_config::BudgetScope>>()?.0;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3717,7 +3717,7 @@ impl<'de> serde::Deserialize<'de> for CallHookRequest {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3908,7 +3908,7 @@ impl<'de> serde::Deserialize<'de> for CallHookResponse {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4070,7 +4070,7 @@ impl<'de> serde::Deserialize<'de> for ClientInfo {
                             os_version__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4203,7 +4203,7 @@ impl<'de> serde::Deserialize<'de> for CodeSearchToolConfig {
                             restrict_to_google__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4379,7 +4379,7 @@ impl<'de> serde::Deserialize<'de> for code_search_tool_config::G3BoxConfig {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4553,7 +4553,7 @@ impl<'de> serde::Deserialize<'de> for CompactionConfig {
                             use_model_reported_token_count__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4769,7 +4769,7 @@ impl<'de> serde::Deserialize<'de> for CustomAgent {
                             model__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4889,7 +4889,7 @@ impl<'de> serde::Deserialize<'de> for CustomBackendConfig {
                             config_json__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5003,7 +5003,7 @@ impl<'de> serde::Deserialize<'de> for CustomEndpoint {
                             config_json__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5099,7 +5099,7 @@ impl<'de> serde::Deserialize<'de> for CustomSystemInstructions {
                             part__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5224,7 +5224,7 @@ impl<'de> serde::Deserialize<'de> for custom_system_instructions::Part {
                             part__ = map_.next_value::<::std::option::Option<_>>()?.map(custom_system_instructions::part::Part::BuiltinSection);
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5299,7 +5299,7 @@ impl<'de> serde::Deserialize<'de> for EmptyResult {
                     V: serde::de::MapAccess<'de>,
             {
                 while map_.next_key::<GeneratedField>()?.is_some() {
-                    let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                    map_.next_value::<crate::wire::Skipped>()?;
                 }
                 Ok(EmptyResult {
                 })
@@ -5391,7 +5391,7 @@ impl<'de> serde::Deserialize<'de> for FileEditToolConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5486,7 +5486,7 @@ impl<'de> serde::Deserialize<'de> for FilesystemWorkspace {
                             directory__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5615,7 +5615,7 @@ impl<'de> serde::Deserialize<'de> for FindToolConfig {
                             disable_fallback_to_local_execution__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5763,7 +5763,7 @@ impl<'de> serde::Deserialize<'de> for GeminiApiEndpoint {
                             options__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5996,7 +5996,7 @@ impl<'de> serde::Deserialize<'de> for GeminiConfig {
                             location__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6136,7 +6136,7 @@ impl<'de> serde::Deserialize<'de> for GeminiModelOptions {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6251,7 +6251,7 @@ impl<'de> serde::Deserialize<'de> for GemmaConfig {
                             model_name__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6348,7 +6348,7 @@ impl<'de> serde::Deserialize<'de> for GemmaEndpoint {
                             base_url__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6460,7 +6460,7 @@ impl<'de> serde::Deserialize<'de> for GenerateImageToolConfig {
                             model_name__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6590,7 +6590,7 @@ impl<'de> serde::Deserialize<'de> for GrepSearchToolConfig {
                             disable_fallback_to_local_execution__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -7137,7 +7137,7 @@ impl<'de> serde::Deserialize<'de> for HarnessConfig {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -7619,7 +7619,7 @@ impl<'de> serde::Deserialize<'de> for HarnessSideTools {
                             run_workflow__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -7731,7 +7731,7 @@ impl<'de> serde::Deserialize<'de> for InitializeConversationEvent {
                             config__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -7894,7 +7894,7 @@ impl<'de> serde::Deserialize<'de> for InitializeConversationResponse {
                             sandbox_status__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -8079,7 +8079,7 @@ impl<'de> serde::Deserialize<'de> for InputConfig {
                             use_interactions_api__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -8294,7 +8294,7 @@ impl<'de> serde::Deserialize<'de> for InputEvent {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -8484,7 +8484,7 @@ impl<'de> serde::Deserialize<'de> for ListDirToolConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -8579,7 +8579,7 @@ impl<'de> serde::Deserialize<'de> for ManageTaskToolConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -8690,7 +8690,7 @@ impl<'de> serde::Deserialize<'de> for McpHttpTransport {
                             headers__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -8908,7 +8908,7 @@ impl<'de> serde::Deserialize<'de> for McpServerConfig {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -9112,7 +9112,7 @@ impl<'de> serde::Deserialize<'de> for McpStdioTransport {
                             env__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -9246,7 +9246,7 @@ impl<'de> serde::Deserialize<'de> for Media {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -9448,7 +9448,7 @@ impl<'de> serde::Deserialize<'de> for ModalityTokenCount {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -9604,7 +9604,7 @@ impl<'de> serde::Deserialize<'de> for ModelApiRetryConfig {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -9783,7 +9783,7 @@ impl<'de> serde::Deserialize<'de> for ModelConfig {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -9883,7 +9883,7 @@ impl<'de> serde::Deserialize<'de> for ModelOutputRetryConfig {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -10085,7 +10085,7 @@ impl<'de> serde::Deserialize<'de> for MultipleChoice {
                             is_multi_select__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -10202,7 +10202,7 @@ impl<'de> serde::Deserialize<'de> for MultipleChoiceAnswer {
                             freeform_response__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -10334,7 +10334,7 @@ impl<'de> serde::Deserialize<'de> for OnCompactionArgs {
                             summary__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -10519,7 +10519,7 @@ impl<'de> serde::Deserialize<'de> for OnToolErrorArgs {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -10620,7 +10620,7 @@ impl<'de> serde::Deserialize<'de> for OnToolErrorResult {
                             custom_error_message__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -10734,7 +10734,7 @@ impl<'de> serde::Deserialize<'de> for OutputConfig {
                             api_key__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -10992,7 +10992,7 @@ impl<'de> serde::Deserialize<'de> for OutputEvent {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -11091,7 +11091,7 @@ impl<'de> serde::Deserialize<'de> for PermissionsConfig {
                             enforce_workspace_validation__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -11221,7 +11221,7 @@ impl<'de> serde::Deserialize<'de> for PolicyConfig {
                             auto_config__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -11520,7 +11520,7 @@ impl<'de> serde::Deserialize<'de> for PolicyDecisionRequest {
                             reason__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -11653,7 +11653,7 @@ impl<'de> serde::Deserialize<'de> for PolicyDecisionResponse {
                             deny_reason__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -11928,7 +11928,7 @@ impl<'de> serde::Deserialize<'de> for PolicyRule {
                             rule_id__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -12132,7 +12132,7 @@ impl<'de> serde::Deserialize<'de> for PostToolArgs {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -12251,7 +12251,7 @@ impl<'de> serde::Deserialize<'de> for PostTurnArgs {
                             trajectory_id__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -12435,7 +12435,7 @@ impl<'de> serde::Deserialize<'de> for PreToolArgs {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -12586,7 +12586,7 @@ impl<'de> serde::Deserialize<'de> for PreToolResult {
                             modified_args__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -12776,7 +12776,7 @@ impl<'de> serde::Deserialize<'de> for PreTurnArgs {
                             trajectory_id__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -12889,7 +12889,7 @@ impl<'de> serde::Deserialize<'de> for PreTurnResult {
                             reason__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -13059,7 +13059,7 @@ impl<'de> serde::Deserialize<'de> for ReadUrlContentToolConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -13172,7 +13172,7 @@ impl<'de> serde::Deserialize<'de> for RetryConfig {
                             model_output_retry__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -13268,7 +13268,7 @@ impl<'de> serde::Deserialize<'de> for RulesConfig {
                             filenames__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -13434,7 +13434,7 @@ impl<'de> serde::Deserialize<'de> for RunCommandToolConfig {
                             execution_mode__ = map_.next_value::<crate::wire::EnumField<ToolExecutionMode>>()?.0;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -13551,7 +13551,7 @@ impl<'de> serde::Deserialize<'de> for RunWorkflowToolConfig {
                             execution_mode__ = map_.next_value::<crate::wire::EnumField<ToolExecutionMode>>()?.0;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -13664,7 +13664,7 @@ impl<'de> serde::Deserialize<'de> for SandboxStatus {
                             unavailable_reason__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -13760,7 +13760,7 @@ impl<'de> serde::Deserialize<'de> for ScheduleToolConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -13855,7 +13855,7 @@ impl<'de> serde::Deserialize<'de> for SearchWebToolConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -13968,7 +13968,7 @@ impl<'de> serde::Deserialize<'de> for SkillSource {
                             source__ = map_.next_value::<::std::option::Option<_>>()?.map(skill_source::Source::DirectoryPath);
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -14079,7 +14079,7 @@ impl<'de> serde::Deserialize<'de> for SkillsConfig {
                             skills__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -14717,7 +14717,7 @@ impl<'de> serde::Deserialize<'de> for StepUpdate {
                             questions_request__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -15153,7 +15153,7 @@ impl<'de> serde::Deserialize<'de> for StopArgs {
                             error_message__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -15269,7 +15269,7 @@ impl<'de> serde::Deserialize<'de> for StopResult {
                             reason__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -15473,7 +15473,7 @@ impl<'de> serde::Deserialize<'de> for SubagentSkillsConfig {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -15586,7 +15586,7 @@ impl<'de> serde::Deserialize<'de> for subagent_skills_config::InheritConfig {
                             skill_names__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -15662,7 +15662,7 @@ impl<'de> serde::Deserialize<'de> for subagent_skills_config::NoneConfig {
                     V: serde::de::MapAccess<'de>,
             {
                 while map_.next_key::<GeneratedField>()?.is_some() {
-                    let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                    map_.next_value::<crate::wire::Skipped>()?;
                 }
                 Ok(subagent_skills_config::NoneConfig {
                 })
@@ -15772,7 +15772,7 @@ impl<'de> serde::Deserialize<'de> for subagent_skills_config::OverrideConfig {
                             skill_sources__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -15904,7 +15904,7 @@ impl<'de> serde::Deserialize<'de> for SubagentsConfig {
                             allowed_subagents__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -16017,7 +16017,7 @@ impl<'de> serde::Deserialize<'de> for SystemInstructionTemplate {
                             args__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -16129,7 +16129,7 @@ impl<'de> serde::Deserialize<'de> for system_instruction_template::Arg {
                             value__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -16259,7 +16259,7 @@ impl<'de> serde::Deserialize<'de> for SystemInstructions {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -16404,7 +16404,7 @@ impl<'de> serde::Deserialize<'de> for TemplateOverride {
                             si_template__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -16569,7 +16569,7 @@ impl<'de> serde::Deserialize<'de> for Tool {
                             defer_loading__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -16734,7 +16734,7 @@ impl<'de> serde::Deserialize<'de> for ToolCall {
                             trajectory_id__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -16869,7 +16869,7 @@ impl<'de> serde::Deserialize<'de> for ToolConfirmation {
                             accepted__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -16946,7 +16946,7 @@ impl<'de> serde::Deserialize<'de> for ToolConfirmationRequest {
                     V: serde::de::MapAccess<'de>,
             {
                 while map_.next_key::<GeneratedField>()?.is_some() {
-                    let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                    map_.next_value::<crate::wire::Skipped>()?;
                 }
                 Ok(ToolConfirmationRequest {
                 })
@@ -17130,7 +17130,7 @@ impl<'de> serde::Deserialize<'de> for ToolOutputTruncation {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -17245,7 +17245,7 @@ impl<'de> serde::Deserialize<'de> for tool_output_truncation::ErrorStrategy {
                             error_message__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -17361,7 +17361,7 @@ impl<'de> serde::Deserialize<'de> for tool_output_truncation::TruncateStrategy {
                             save_full_output__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -17524,7 +17524,7 @@ impl<'de> serde::Deserialize<'de> for ToolResponse {
                             error_message__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -17623,7 +17623,7 @@ impl<'de> serde::Deserialize<'de> for ToolSearchConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -17822,7 +17822,7 @@ impl<'de> serde::Deserialize<'de> for TrajectoryStateUpdate {
                             error_code__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -18109,7 +18109,7 @@ impl<'de> serde::Deserialize<'de> for TrajectoryUsageEntry {
                             usage__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -18379,7 +18379,7 @@ impl<'de> serde::Deserialize<'de> for UsageMetadata {
                             tool_use_prompt_tokens_details__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -18499,7 +18499,7 @@ impl<'de> serde::Deserialize<'de> for UsageUpdate {
                             total__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -18601,7 +18601,7 @@ impl<'de> serde::Deserialize<'de> for UserQuestion {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -18714,7 +18714,7 @@ impl<'de> serde::Deserialize<'de> for UserQuestionAnswer {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -18809,7 +18809,7 @@ impl<'de> serde::Deserialize<'de> for UserQuestionsConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -18904,7 +18904,7 @@ impl<'de> serde::Deserialize<'de> for UserQuestionsRequest {
                             questions__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -19052,7 +19052,7 @@ impl<'de> serde::Deserialize<'de> for UserQuestionsResponse {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -19149,7 +19149,7 @@ impl<'de> serde::Deserialize<'de> for user_questions_response::QuestionsResponse
                             answers__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -19327,7 +19327,7 @@ impl<'de> serde::Deserialize<'de> for VertexEndpoint {
                             api_key__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -19427,7 +19427,7 @@ impl<'de> serde::Deserialize<'de> for ViewFileToolConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -19528,7 +19528,7 @@ impl<'de> serde::Deserialize<'de> for Workspace {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -19623,7 +19623,7 @@ impl<'de> serde::Deserialize<'de> for WriteToFileToolConfig {
                             enabled__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -19755,7 +19755,7 @@ impl<'de> serde::Deserialize<'de> for user_input::Media {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -19883,7 +19883,7 @@ impl<'de> serde::Deserialize<'de> for user_input::Part {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -19978,7 +19978,7 @@ impl<'de> serde::Deserialize<'de> for user_input::SlashCommand {
                             name__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }

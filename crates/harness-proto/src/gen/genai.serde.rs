@@ -172,7 +172,7 @@ impl<'de> serde::Deserialize<'de> for AudioContent {
                             data_or_uri__ = map_.next_value::<::std::option::Option<_>>()?.map(audio_content::DataOrUri::Uri);
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -384,7 +384,7 @@ impl<'de> serde::Deserialize<'de> for CodeExecutionCallContent {
                             arguments__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -496,7 +496,7 @@ impl<'de> serde::Deserialize<'de> for code_execution_call_content::CodeExecution
                             code__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -680,7 +680,7 @@ impl<'de> serde::Deserialize<'de> for CodeExecutionResultContent {
                             is_error__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -874,7 +874,7 @@ impl<'de> serde::Deserialize<'de> for Content {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1022,7 +1022,7 @@ impl<'de> serde::Deserialize<'de> for DocumentContent {
                             data_or_uri__ = map_.next_value::<::std::option::Option<_>>()?.map(document_content::DataOrUri::Uri);
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1209,7 +1209,7 @@ impl<'de> serde::Deserialize<'de> for Field {
                             value__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1392,7 +1392,7 @@ impl<'de> serde::Deserialize<'de> for FileCitation {
                             media_id__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1472,7 +1472,7 @@ impl<'de> serde::Deserialize<'de> for FileSearchCallContent {
                     V: serde::de::MapAccess<'de>,
             {
                 while map_.next_key::<GeneratedField>()?.is_some() {
-                    let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                    map_.next_value::<crate::wire::Skipped>()?;
                 }
                 Ok(FileSearchCallContent {
                 })
@@ -1564,7 +1564,7 @@ impl<'de> serde::Deserialize<'de> for FileSearchResultContent {
                             result__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1639,7 +1639,7 @@ impl<'de> serde::Deserialize<'de> for file_search_result_content::FileSearchResu
                     V: serde::de::MapAccess<'de>,
             {
                 while map_.next_key::<GeneratedField>()?.is_some() {
-                    let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                    map_.next_value::<crate::wire::Skipped>()?;
                 }
                 Ok(file_search_result_content::FileSearchResult {
                 })
@@ -1813,7 +1813,7 @@ impl<'de> serde::Deserialize<'de> for Function {
                             short_description__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -1929,7 +1929,7 @@ impl<'de> serde::Deserialize<'de> for FunctionCallContent {
                             arguments__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2091,7 +2091,7 @@ impl<'de> serde::Deserialize<'de> for FunctionResultContent {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2206,7 +2206,7 @@ impl<'de> serde::Deserialize<'de> for FunctionResultSubcontent {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2301,7 +2301,7 @@ impl<'de> serde::Deserialize<'de> for FunctionResultSubcontentList {
                             contents__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2396,7 +2396,7 @@ impl<'de> serde::Deserialize<'de> for GoogleMapsCallContent {
                             arguments__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2491,7 +2491,7 @@ impl<'de> serde::Deserialize<'de> for google_maps_call_content::GoogleMapsCallAr
                             queries__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2586,7 +2586,7 @@ impl<'de> serde::Deserialize<'de> for GoogleMapsResultContent {
                             result__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2698,7 +2698,7 @@ impl<'de> serde::Deserialize<'de> for google_maps_result_content::GoogleMapsResu
                             widget_context_token__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2844,7 +2844,7 @@ impl<'de> serde::Deserialize<'de> for google_maps_result_content::google_maps_re
                             review_snippets__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -2944,7 +2944,7 @@ impl<'de> serde::Deserialize<'de> for GoogleSearch {
                             search_types__ = Some(map_.next_value::<crate::wire::EnumList<google_search::SearchType>>()?.0);
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3134,7 +3134,7 @@ impl<'de> serde::Deserialize<'de> for GoogleSearchCallContent {
                             search_type__ = map_.next_value::<crate::wire::EnumField<google_search::SearchType>>()?.0;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3230,7 +3230,7 @@ impl<'de> serde::Deserialize<'de> for google_search_call_content::GoogleSearchCa
                             queries__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3342,7 +3342,7 @@ impl<'de> serde::Deserialize<'de> for GoogleSearchResultContent {
                             is_error__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3439,7 +3439,7 @@ impl<'de> serde::Deserialize<'de> for google_search_result_content::GoogleSearch
                             search_suggestions__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3604,7 +3604,7 @@ impl<'de> serde::Deserialize<'de> for ImageContent {
                             data_or_uri__ = map_.next_value::<::std::option::Option<_>>()?.map(image_content::DataOrUri::Uri);
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3800,7 +3800,7 @@ impl<'de> serde::Deserialize<'de> for ListValue {
                             values__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -3928,7 +3928,7 @@ impl<'de> serde::Deserialize<'de> for McpServerToolCallContent {
                             arguments__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4091,7 +4091,7 @@ impl<'de> serde::Deserialize<'de> for McpServerToolResultContent {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4318,7 +4318,7 @@ impl<'de> serde::Deserialize<'de> for PlaceCitation {
                             review_snippets__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4449,7 +4449,7 @@ impl<'de> serde::Deserialize<'de> for ReviewSnippet {
                             review_id__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4562,7 +4562,7 @@ impl<'de> serde::Deserialize<'de> for SpeechAnnotation {
                             style__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4658,7 +4658,7 @@ impl<'de> serde::Deserialize<'de> for Struct {
                             fields__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4769,7 +4769,7 @@ impl<'de> serde::Deserialize<'de> for TextContent {
                             annotations__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -4965,7 +4965,7 @@ impl<'de> serde::Deserialize<'de> for text_content::Annotation {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5082,7 +5082,7 @@ impl<'de> serde::Deserialize<'de> for ThoughtContent {
                             summary__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5196,7 +5196,7 @@ impl<'de> serde::Deserialize<'de> for ThoughtSummaryContent {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5417,7 +5417,7 @@ impl<'de> serde::Deserialize<'de> for ToolCallContent {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5641,7 +5641,7 @@ impl<'de> serde::Deserialize<'de> for ToolResultContent {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5754,7 +5754,7 @@ impl<'de> serde::Deserialize<'de> for UrlCitation {
                             title__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5850,7 +5850,7 @@ impl<'de> serde::Deserialize<'de> for UrlContextCallContent {
                             arguments__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -5945,7 +5945,7 @@ impl<'de> serde::Deserialize<'de> for url_context_call_content::UrlContextCallAr
                             urls__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6057,7 +6057,7 @@ impl<'de> serde::Deserialize<'de> for UrlContextResultContent {
                             is_error__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6170,7 +6170,7 @@ impl<'de> serde::Deserialize<'de> for url_context_result_content::UrlContextResu
                             status__ = map_.next_value::<crate::wire::EnumField<url_context_result_content::url_context_result::Status>>()?.0;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6468,7 +6468,7 @@ impl<'de> serde::Deserialize<'de> for VideoContent {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6573,7 +6573,7 @@ impl<'de> serde::Deserialize<'de> for video_content::MediaProcessing {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -6879,7 +6879,7 @@ impl<'de> serde::Deserialize<'de> for video_content::StaticMediaProcessing {
                             ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -7026,7 +7026,7 @@ impl<'de> serde::Deserialize<'de> for WordInfo {
                             speaker__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }

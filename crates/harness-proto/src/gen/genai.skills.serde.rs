@@ -200,7 +200,7 @@ impl<'de> serde::Deserialize<'de> for Skill {
 ;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -301,7 +301,7 @@ impl<'de> serde::Deserialize<'de> for skill::InlineResources {
                             resources__ = map_.next_value()?;
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }
@@ -431,7 +431,7 @@ impl<'de> serde::Deserialize<'de> for SkillFile {
                             content__ = map_.next_value::<::std::option::Option<crate::wire::Base64>>()?.map(|x| skill_file::Content::Data(x.0));
                         }
                         GeneratedField::__SkipField__ => {
-                            let _ = map_.next_value::<serde::de::IgnoredAny>()?;
+                            map_.next_value::<crate::wire::Skipped>()?;
                         }
                     }
                 }

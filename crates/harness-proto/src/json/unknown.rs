@@ -31,7 +31,7 @@ pub struct Unknown {
 pub struct UnknownEnumValue {
     /// The field.
     pub path: String,
-    /// The name or number that was sent, at most 64 bytes of it.
+    /// The name or number that was sent, at most 64 bytes of it. The text is the peer's.
     pub value: String,
 }
 
@@ -386,8 +386,9 @@ impl<'de> Visitor<'de> for EnumSeed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WireMessage;
     use crate::json::from_json;
-    use crate::localharness::{InitializeConversationEvent, InputEvent};
+    use crate::localharness::{InitializeConversationEvent, InputEvent, OutputEvent};
 
     #[test]
     fn paths_name_what_is_unknown_once() {
@@ -449,6 +450,28 @@ mod tests {
         assert_eq!(policy.workspace_containment, Some(77));
         assert_eq!(policy.rules[0].decision, None);
         assert_eq!(policy.rules[1].decision, Some(2));
+    }
+
+    /// The pass over the text is left out when the reader has met nothing unknown.
+    #[test]
+    fn nothing_is_missed_where_the_pass_is_left_out() {
+        fn compare<T: WireMessage>(json: &str) -> bool {
+            let Ok(parsed) = from_json::<T>(json) else {
+                return false;
+            };
+            assert_eq!(parsed.unknown, find(json, T::SCHEMA), "{json}");
+            !parsed.unknown.is_empty()
+        }
+        let cases: Vec<serde_json::Value> =
+            serde_json::from_str(include_str!("../../tests/corpus/cases.json")).unwrap();
+        let mut with_unknown = 0;
+        for case in cases {
+            let json = case["input"].as_str().unwrap();
+            with_unknown += usize::from(compare::<InputEvent>(json));
+            with_unknown += usize::from(compare::<OutputEvent>(json));
+            with_unknown += usize::from(compare::<InitializeConversationEvent>(json));
+        }
+        assert!(with_unknown > 100, "{with_unknown}");
     }
 
     #[test]

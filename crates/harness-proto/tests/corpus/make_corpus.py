@@ -263,7 +263,7 @@ def run(name, message, text):
         parsed = json_format.Parse(text, cls(), ignore_unknown_fields=True)
     except json_format.ParseError:
         return case | {"accepted": False}
-    output = json_format.MessageToJson(parsed, indent=None)
+    output = json_format.MessageToJson(parsed, indent=None, sort_keys=True)
     return case | {"accepted": True, "output": output}
 
 

@@ -108,7 +108,7 @@ pub(crate) fn check_expectation(expect: &Expectation, body: &Value) -> Result<()
     let said: Vec<_> = contents[turn_start..]
         .iter()
         .filter(|content| kind(content) != Kind::Answer)
-        .flat_map(|content| parts(content))
+        .flat_map(parts)
         .filter_map(|part| part["text"].as_str().map(str::to_owned))
         .collect();
     contains("last_input_contains", &expect.last_input_contains, &said)?;
@@ -142,7 +142,7 @@ pub(crate) fn last_responses(body: &Value) -> Vec<&Value> {
         .map_or(0, |at| at + 1);
     contents[start..]
         .iter()
-        .flat_map(|content| parts(content))
+        .flat_map(parts)
         .filter_map(|part| part.get("functionResponse"))
         .collect()
 }

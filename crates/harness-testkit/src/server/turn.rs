@@ -25,7 +25,7 @@ pub struct ServerTurn {
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     /// A scripted answer in Gemini form.
-    Scripted(ScriptedTurn),
+    Scripted(Box<ScriptedTurn>),
     /// A whole HTTP answer.
     Http {
         status: u16,
@@ -128,7 +128,7 @@ impl ServerTurn {
 
 impl From<ScriptedTurn> for ServerTurn {
     fn from(turn: ScriptedTurn) -> Self {
-        Self::new(Reply::Scripted(turn))
+        Self::new(Reply::Scripted(Box::new(turn)))
     }
 }
 

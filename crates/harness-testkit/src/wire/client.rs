@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Bytes, Message};
+use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::{DEADLINE, Error};
@@ -24,6 +25,8 @@ const SHOWN_EVENTS: usize = 40;
 /// the events so far.
 pub struct WireClient {
     socket: WebSocketStream<TcpStream>,
+    /// Texts that came while something else was waited for.
+    ahead: VecDeque<Utf8Bytes>,
     events: Vec<Value>,
     deadline: Duration,
 }
@@ -51,13 +54,9 @@ impl WireClient {
     ) -> Result<Self, Error> {
         let mut request = format!("ws://127.0.0.1:{port}{path}").into_client_request()?;
         for (name, value) in headers {
-            let invalid = |_| std::io::Error::from(std::io::ErrorKind::InvalidInput);
-            let name: HeaderName = name
-                .parse()
-                .map_err(|_| Error::io("reading a header name")(invalid(())))?;
-            let value: HeaderValue = value
-                .parse()
-                .map_err(|_| Error::io("reading a header value")(invalid(())))?;
+            let bad = |error: String| Error::io("making a header")(std::io::Error::other(error));
+            let name: HeaderName = name.parse().map_err(|e| bad(format!("{e}")))?;
+            let value: HeaderValue = value.parse().map_err(|e| bad(format!("{e}")))?;
             request.headers_mut().append(name, value);
         }
         let connected = TcpStream::connect(("127.0.0.1", port)).await;
@@ -73,6 +72,7 @@ impl WireClient {
         let (socket, _) = within(DEADLINE, "the WebSocket handshake", opening).await??;
         Ok(Self {
             socket,
+            ahead: VecDeque::new(),
             events: Vec::new(),
             deadline: DEADLINE,
         })
@@ -147,8 +147,11 @@ impl WireClient {
     }
 
     async fn read(&mut self, what: &str) -> Result<Value, Error> {
-        let socket = &mut self.socket;
+        let (socket, ahead) = (&mut self.socket, &mut self.ahead);
         let reading = async {
+            if let Some(text) = ahead.pop_front() {
+                return Ok(Ok(text));
+            }
             loop {
                 match socket.next().await {
                     Some(Ok(Message::Text(text))) => return Ok(Ok(text)),
@@ -249,8 +252,8 @@ impl WireClient {
         &self.events
     }
 
-    /// Sends a ping and waits for its answer; returns how long that took. Events that come first
-    /// are kept for nobody: ask only while none are expected.
+    /// Sends a ping and waits for its answer; returns how long that took. Events that come
+    /// first are kept for [`WireClient::next_event`].
     ///
     /// # Errors
     ///
@@ -259,11 +262,12 @@ impl WireClient {
         let start = std::time::Instant::now();
         self.send_message(Message::Ping(Bytes::from_static(b"ping")))
             .await?;
-        let socket = &mut self.socket;
+        let (socket, ahead) = (&mut self.socket, &mut self.ahead);
         let pong = async {
             loop {
                 match socket.next().await {
                     Some(Ok(Message::Pong(_))) => return Ok(()),
+                    Some(Ok(Message::Text(text))) => ahead.push_back(text),
                     Some(Ok(_)) => {}
                     Some(Err(error)) => return Err(Error::from(error)),
                     None => {

@@ -203,14 +203,15 @@ impl WireProcess {
         FrameCodec::default()
             .encode(&input.encode_to_vec(), &mut frame)
             .map_err(|error| self.handshake_error(error))?;
-        self.write_stdin(&frame).await?;
+        // A process that has ended already cannot be written to; reading tells why it ended.
+        let written = self.write_stdin(&frame).await;
         let reading = tokio::time::timeout(DEADLINE, self.read_output()).await;
         self.output = reading.map_err(|_| Error::Deadline {
             what: "the answer to the handshake".into(),
             after: DEADLINE,
             so_far: format!("stderr: {:?}", self.stderr()),
         })??;
-        Ok(())
+        written
     }
 
     async fn read_output(&mut self) -> Result<OutputConfig, Error> {
@@ -232,7 +233,7 @@ impl WireProcess {
                 .map_err(Error::io("reading the standard output of the harness"))?;
             if count == 0 {
                 // The reason is on stderr; wait for all of it.
-                let _ = self.stderr_until(|_| false).await;
+                self.rest_of_stderr().await;
                 return Err(self.handshake_error("standard output ended"));
             }
             decoder.push(&buffer[..count]);
@@ -349,6 +350,13 @@ impl WireProcess {
         found.ok().flatten().ok_or_else(|| start.elapsed())
     }
 
+    /// Waits until standard error has ended. A grandchild may hold it open for ever; then what
+    /// came is all there is.
+    async fn rest_of_stderr(&self) {
+        let all = self.stderr_until(|_| false);
+        let _ = tokio::time::timeout(Duration::from_secs(2), all).await;
+    }
+
     /// Waits until it has ended, and until all of its standard error was read.
     ///
     /// # Errors
@@ -363,8 +371,7 @@ impl WireProcess {
                 so_far: format!("stderr: {:?}", self.stderr()),
             })?
             .map_err(Error::io("waiting for the harness"))?;
-        // A grandchild may hold stderr open; then what came is all there is.
-        let _ = self.stderr_until(|_| false).await;
+        self.rest_of_stderr().await;
         Ok(status)
     }
 

@@ -232,7 +232,7 @@ async fn every_violation_is_answered_with_400_and_kept() {
                 hello().to_string().len()
             ),
             "request 3 of route \"\": its route has 3 turns; this is request 4".into(),
-            "request 4 of route \"\": its route has 3 turns; this is request 5".into(),
+            "request 4 of route \"\": GET /v1beta/models is not served here".into(),
         ]
     );
     server.verify();
@@ -255,6 +255,7 @@ async fn what_is_not_served_is_a_violation() {
             "an unreadable HTTP request: the request line is not one of HTTP/1.1",
         ]
     );
+    assert_eq!(server.turns_left(), 1);
 }
 
 #[tokio::test]

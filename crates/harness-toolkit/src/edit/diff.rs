@@ -169,12 +169,8 @@ fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
         });
     } else {
         let deadline = Instant::now() + PATIENCE;
-        let middle = capture_diff_slices_deadline(
-            Algorithm::Myers,
-            old_middle,
-            new_middle,
-            Some(deadline),
-        );
+        let middle =
+            capture_diff_slices_deadline(Algorithm::Myers, old_middle, new_middle, Some(deadline));
         all.extend(middle.into_iter().map(|operation| moved(operation, before)));
     }
     if after > 0 {
@@ -189,10 +185,26 @@ fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
 
 fn moved(mut operation: DiffOp, by: usize) -> DiffOp {
     match &mut operation {
-        DiffOp::Equal { old_index, new_index, .. }
-        | DiffOp::Delete { old_index, new_index, .. }
-        | DiffOp::Insert { old_index, new_index, .. }
-        | DiffOp::Replace { old_index, new_index, .. } => {
+        DiffOp::Equal {
+            old_index,
+            new_index,
+            ..
+        }
+        | DiffOp::Delete {
+            old_index,
+            new_index,
+            ..
+        }
+        | DiffOp::Insert {
+            old_index,
+            new_index,
+            ..
+        }
+        | DiffOp::Replace {
+            old_index,
+            new_index,
+            ..
+        } => {
             *old_index += by;
             *new_index += by;
         }
@@ -216,7 +228,11 @@ mod tests {
             "@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n\
              @@ -17,7 +17,6 @@\n 17\n 18\n 19\n-20\n 21\n 22\n 23\n"
         );
-        let ranges: Vec<_> = diff.blocks.iter().map(|it| (it.start_line, it.end_line)).collect();
+        let ranges: Vec<_> = diff
+            .blocks
+            .iter()
+            .map(|it| (it.start_line, it.end_line))
+            .collect();
         assert_eq!(ranges, [(1, 8), (16, 23)]);
     }
 
@@ -229,7 +245,8 @@ mod tests {
 
     #[test]
     fn huge_changes_are_shortened() {
-        let text = |word: &str| -> String { (0..30_000).map(|n| format!("{word} {n}\n")).collect() };
+        let text =
+            |word: &str| -> String { (0..30_000).map(|n| format!("{word} {n}\n")).collect() };
         let diff = Diff::new(&text("a"), &text("b"));
         assert_eq!(diff.blocks.len(), 1);
         assert_eq!(diff.blocks[0].lines.len(), MAX_LINES);
@@ -237,7 +254,10 @@ mod tests {
         assert!(diff.unified().ends_with("… 59000 more changed lines\n"));
 
         let diff = Diff::new("", &"x".repeat(1_000_000));
-        assert_eq!(diff.blocks[0].lines[0].text.len(), MAX_LINE_BYTES + "…".len());
+        assert_eq!(
+            diff.blocks[0].lines[0].text.len(),
+            MAX_LINE_BYTES + "…".len()
+        );
     }
 
     proptest! {

@@ -35,7 +35,11 @@ pub(super) fn nearest(text: &str, target: &str) -> String {
         let spaces_only = here.len() == wanted.len()
             && here.iter().zip(&wanted).all(|(a, b)| a.trim() == b.trim());
         let _ = match spaces_only {
-            true => writeln!(out, "Lines {} to {end} differ only in spaces or tabs:", start + 1),
+            true => writeln!(
+                out,
+                "Lines {} to {end} differ only in spaces or tabs:",
+                start + 1
+            ),
             false => writeln!(
                 out,
                 "Lines {} to {end} have {equal} of its {} lines:",
@@ -46,7 +50,12 @@ pub(super) fn nearest(text: &str, target: &str) -> String {
         // The first difference is what the model has to see.
         let differs = here.iter().zip(&wanted).position(|(a, b)| a != b);
         let from = differs.unwrap_or(0).saturating_sub(MAX_LINES / 2);
-        show(&mut out, &lines, start + from, (here.len() - from).min(MAX_LINES));
+        show(
+            &mut out,
+            &lines,
+            start + from,
+            (here.len() - from).min(MAX_LINES),
+        );
     }
     out
 }
@@ -89,19 +98,27 @@ fn by_equal_lines(lines: &[&str], wanted: &[&str]) -> Vec<(usize, usize)> {
 fn by_letters(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     let first = wanted.iter().find(|line| !line.trim().is_empty())?;
     let wanted = pairs(first);
-    let scores = lines.iter().take(MAX_COMPARED).enumerate().map(|(index, line)| {
-        let pairs = pairs(line);
-        let total = pairs.len() + wanted.len();
-        let shared = shared(&pairs, &wanted);
-        (200 * shared / total.max(1), std::cmp::Reverse(index))
-    });
+    let scores = lines
+        .iter()
+        .take(MAX_COMPARED)
+        .enumerate()
+        .map(|(index, line)| {
+            let pairs = pairs(line);
+            let total = pairs.len() + wanted.len();
+            let shared = shared(&pairs, &wanted);
+            (200 * shared / total.max(1), std::cmp::Reverse(index))
+        });
     let (score, index) = scores.max()?;
     (score >= ALIKE).then_some(index.0)
 }
 
 fn pairs(line: &str) -> Vec<[u8; 2]> {
     let line = brief(line.trim(), MAX_LINE_BYTES);
-    let mut pairs: Vec<[u8; 2]> = line.as_bytes().windows(2).map(|it| [it[0], it[1]]).collect();
+    let mut pairs: Vec<[u8; 2]> = line
+        .as_bytes()
+        .windows(2)
+        .map(|it| [it[0], it[1]])
+        .collect();
     pairs.sort_unstable();
     pairs
 }

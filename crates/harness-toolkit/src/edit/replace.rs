@@ -153,7 +153,9 @@ fn replace(
     let target = without_bom(&args.target_content);
     let replacement = without_bom(&args.replacement_content);
     if target.is_empty() {
-        return Err(ToolError::invalid("TargetContent is empty but for a byte order mark"));
+        return Err(ToolError::invalid(
+            "TargetContent is empty but for a byte order mark",
+        ));
     }
     if target == replacement {
         return Err(ToolError::invalid(
@@ -162,9 +164,8 @@ fn replace(
         ));
     }
     let folded = Folded::new(text);
-    let places = choose(&folded, &target, args).map_err(|reason| {
-        ToolError::failed(format!("`{path}` was not changed: {reason}"))
-    })?;
+    let places = choose(&folded, &target, args)
+        .map_err(|reason| ToolError::failed(format!("`{path}` was not changed: {reason}")))?;
     let mut new = bom.to_vec();
     new.extend(folded.splice(&places, &target, &replacement));
     file.replace(&new, Some(&old), cancelled)?;
@@ -237,7 +238,11 @@ fn choose(folded: &Folded<'_>, target: &[u8], args: &Args) -> Result<Vec<usize>,
 
 fn lines(folded: &Folded<'_>, range: &Range<usize>) -> String {
     let last = range.end.saturating_sub(1).max(range.start);
-    format!("lines {} and {}", folded.line_of(range.start), folded.line_of(last))
+    format!(
+        "lines {} and {}",
+        folded.line_of(range.start),
+        folded.line_of(last)
+    )
 }
 
 fn occurrences(folded: &Folded<'_>, places: &[usize]) -> String {
@@ -246,7 +251,11 @@ fn occurrences(folded: &Folded<'_>, places: &[usize]) -> String {
         .take(MAX_LISTED)
         .map(|place| folded.line_of(*place).to_string())
         .collect();
-    let mut text = format!("occurs {} times, at lines {}", places.len(), numbers.join(", "));
+    let mut text = format!(
+        "occurs {} times, at lines {}",
+        places.len(),
+        numbers.join(", ")
+    );
     if places.len() > MAX_LISTED {
         let _ = write!(text, " and so on");
     }

@@ -197,13 +197,22 @@ mod tests {
 
     #[test]
     fn line_ends_keep_their_form() {
-        assert_eq!(spliced("a\r\nb\r\nc\r\n", "b\nc", "B\nc"), "a\r\nB\r\nc\r\n");
-        assert_eq!(spliced("a\r\nb\r\n", "b", "b\nx\ny"), "a\r\nb\r\nx\r\ny\r\n");
+        assert_eq!(
+            spliced("a\r\nb\r\nc\r\n", "b\nc", "B\nc"),
+            "a\r\nB\r\nc\r\n"
+        );
+        assert_eq!(
+            spliced("a\r\nb\r\n", "b", "b\nx\ny"),
+            "a\r\nb\r\nx\r\ny\r\n"
+        );
         assert_eq!(spliced("a\nb\n", "b\r\n", "b\r\nc\r\n"), "a\nb\nc\n");
         assert_eq!(spliced("a\r\nb\nc\n", "b\nc", "b\nx\nc"), "a\r\nb\nx\nc\n");
         assert_eq!(spliced("a\r\nb", "a\nb", "ab"), "ab");
         // What the replacement shares with the target is not touched, whatever its form.
-        assert_eq!(spliced("a\r\nb\nc\r\n", "a\nb\nc", "a\nb\nC"), "a\r\nb\nC\r\n");
+        assert_eq!(
+            spliced("a\r\nb\nc\r\n", "a\nb\nc", "a\nb\nC"),
+            "a\r\nb\nC\r\n"
+        );
     }
 
     #[test]
@@ -214,10 +223,18 @@ mod tests {
         assert_eq!(range(Some(2), Some(99)), 4..13);
         assert_eq!(range(Some(2), None), 4..13);
         assert_eq!(range(None, Some(1)), 0..4);
-        for (start, end) in [(Some(0), Some(0)), (Some(99), None), (Some(3), Some(1)), (Some(-1), None)] {
+        for (start, end) in [
+            (Some(0), Some(0)),
+            (Some(99), None),
+            (Some(3), Some(1)),
+            (Some(-1), None),
+        ] {
             assert_eq!(range(start, end), 0..13);
         }
-        assert_eq!([folded.line_of(0), folded.line_of(4), folded.line_of(12)], [1, 2, 3]);
+        assert_eq!(
+            [folded.line_of(0), folded.line_of(4), folded.line_of(12)],
+            [1, 2, 3]
+        );
     }
 
     proptest! {

@@ -19,7 +19,9 @@ use crate::paths::{Located, Parents};
 use crate::work::Cancelled;
 use crate::{FileAccess, WorkspacePath};
 
-const FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY);
+const FLAGS: OFlags = OFlags::CLOEXEC
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NOCTTY);
 
 /// A file by its directory, which is held open: whatever happens to the path meanwhile, reading
 /// and writing reach the same place (F060).
@@ -65,14 +67,21 @@ impl Target {
 
     /// Whether there is such a file. Refuses what is no file with content.
     pub(super) fn exists(&self) -> Result<bool, ToolError> {
-        let stat = self.stat().map_err(|error| failed("read", &self.path, &error))?;
+        let stat = self
+            .stat()
+            .map_err(|error| failed("read", &self.path, &error))?;
         let Some(stat) = stat else {
             return Ok(false);
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(true),
-            FileType::Directory => Err(ToolError::failed(format!("`{}` is a directory", self.path))),
-            _ => Err(ToolError::failed(format!("`{}` is not a file with content", self.path))),
+            FileType::Directory => {
+                Err(ToolError::failed(format!("`{}` is a directory", self.path)))
+            }
+            _ => Err(ToolError::failed(format!(
+                "`{}` is not a file with content",
+                self.path
+            ))),
         }
     }
 
@@ -93,7 +102,13 @@ impl Target {
         // superuser may write what nobody may, but was not told to.
         let writable = Mode::from_raw_mode(stat.st_mode)
             .intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH)
-            && accessat(&self.directory, &self.name, Access::WRITE_OK, AtFlags::empty()).is_ok();
+            && accessat(
+                &self.directory,
+                &self.name,
+                Access::WRITE_OK,
+                AtFlags::empty(),
+            )
+            .is_ok();
         if !writable {
             return Err(ToolError::failed(format!("`{}` is read-only", self.path)));
         }
@@ -154,7 +169,9 @@ impl Target {
             Some(old) => {
                 let now = self.stat()?;
                 if !now.is_some_and(|now| same(&now, &old.stat)) {
-                    return Err(io::Error::other("it was changed by somebody else meanwhile"));
+                    return Err(io::Error::other(
+                        "it was changed by somebody else meanwhile",
+                    ));
                 }
                 temporary.rename_over(&self.name)?;
             }
@@ -166,7 +183,15 @@ impl Target {
 }
 
 fn same(a: &Stat, b: &Stat) -> bool {
-    let key = |it: &Stat| (it.st_dev, it.st_ino, it.st_size, it.st_mtime, it.st_mtime_nsec);
+    let key = |it: &Stat| {
+        (
+            it.st_dev,
+            it.st_ino,
+            it.st_size,
+            it.st_mtime,
+            it.st_mtime_nsec,
+        )
+    };
     key(a) == key(b)
 }
 
@@ -264,7 +289,9 @@ mod tests {
 
     fn names(folder: &std::path::Path) -> Vec<OsString> {
         let entries = fs::read_dir(folder).expect("a folder");
-        entries.map(|entry| entry.expect("an entry").file_name()).collect()
+        entries
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect()
     }
 
     #[test]
@@ -277,7 +304,9 @@ mod tests {
 
         let cancelled = Cancelled::default();
         cancelled.cancel();
-        let error = target.replace(b"new", old.as_ref(), &cancelled).expect_err("cancelled");
+        let error = target
+            .replace(b"new", old.as_ref(), &cancelled)
+            .expect_err("cancelled");
         assert!(error.to_string().contains("cancelled"), "{error}");
         assert_eq!(fs::read(&path).expect("a file"), b"old");
         assert_eq!(names(folder.path()), ["file"]);
@@ -292,12 +321,20 @@ mod tests {
 
         fs::write(&path, "made meanwhile").expect("a file");
         let error = target.replace(b"new", None, &go_on).expect_err("taken");
-        assert!(error.to_string().contains("made by somebody else"), "{error}");
+        assert!(
+            error.to_string().contains("made by somebody else"),
+            "{error}"
+        );
 
         let old = target.read(&go_on).expect("readable");
         fs::write(&path, "changed").expect("a file");
-        let error = target.replace(b"new", old.as_ref(), &go_on).expect_err("changed");
-        assert!(error.to_string().contains("changed by somebody else"), "{error}");
+        let error = target
+            .replace(b"new", old.as_ref(), &go_on)
+            .expect_err("changed");
+        assert!(
+            error.to_string().contains("changed by somebody else"),
+            "{error}"
+        );
         assert_eq!(fs::read(&path).expect("a file"), b"changed");
         assert_eq!(names(folder.path()), ["file"]);
     }

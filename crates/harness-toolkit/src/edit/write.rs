@@ -139,7 +139,10 @@ fn write(
         (Some(_), Mode::Append) => "Appended to",
         (Some(_), _) => "Overwrote",
     };
-    let diff = Diff::new(&String::from_utf8_lossy(before), &String::from_utf8_lossy(&new));
+    let diff = Diff::new(
+        &String::from_utf8_lossy(before),
+        &String::from_utf8_lossy(&new),
+    );
     let text = format!("{verb} `{path}`; it now has {} bytes.", new.len());
     Ok(ToolOutput::text(text).with_action(Action::EditFile {
         path: path.to_string(),

@@ -133,6 +133,7 @@ fn list(
         few.push((name.to_vec(), is_directory));
     }
 
+    let total = few.total();
     let mut shown = Counts::default();
     let mut entries = Vec::new();
     let mut text = String::new();
@@ -148,7 +149,9 @@ fn list(
         };
         shown.add(kind);
         let line = match kind {
-            EntryKind::File { bytes } => json!({"name": name.to_string_lossy(), "sizeBytes": bytes}),
+            EntryKind::File { bytes } => {
+                json!({"name": name.to_string_lossy(), "sizeBytes": bytes})
+            }
             _ => json!({"name": name.to_string_lossy(), "isDir": true}),
         };
         let _ = writeln!(text, "{line}");
@@ -160,7 +163,7 @@ fn list(
     if entries.is_empty() {
         text.push_str("The directory is empty.\n");
     }
-    let hidden = all.directories + all.files - entries.len() as u64;
+    let hidden = total - entries.len() as u64;
     if hidden > 0 {
         let _ = writeln!(
             text,

@@ -25,9 +25,21 @@ pub(super) fn media_type(start: &[u8]) -> Option<&'static str> {
     }
     match start {
         [b'R', b'I', b'F', b'F', _, _, _, _, kind @ ..] => riff(kind),
-        [b'F', b'O', b'R', b'M', _, _, _, _, b'A', b'I', b'F', b'F' | b'C', ..] => {
-            Some("audio/aiff")
-        }
+        [
+            b'F',
+            b'O',
+            b'R',
+            b'M',
+            _,
+            _,
+            _,
+            _,
+            b'A',
+            b'I',
+            b'F',
+            b'F' | b'C',
+            ..,
+        ] => Some("audio/aiff"),
         [_, _, _, _, b'f', b't', b'y', b'p', brand @ ..] => brand.get(..4).map(iso_media),
         [0x1a, 0x45, 0xdf, 0xa3, rest @ ..] => Some(matroska(rest)),
         // A tag in front of the sound; its version and flags keep text apart.

@@ -160,10 +160,22 @@ mod tests {
 
     #[test]
     fn a_line_end_at_the_end_begins_no_line() {
-        let wanted = Wanted { first: 0, end: 9, offset: 0, limit: 99 };
+        let wanted = Wanted {
+            first: 0,
+            end: 9,
+            offset: 0,
+            limit: 99,
+        };
         let lines = |text| scan(text, 3, wanted).total_lines;
         assert_eq!(
-            [lines(""), lines("a"), lines("a\n"), lines("a\nb"), lines("\n\n"), lines("a\r\nb\r\n")],
+            [
+                lines(""),
+                lines("a"),
+                lines("a\n"),
+                lines("a\nb"),
+                lines("\n\n"),
+                lines("a\r\nb\r\n")
+            ],
             [0, 1, 1, 2, 2, 2]
         );
         assert_eq!(scan("a\r\nb\n\r\n", 1, wanted).crlf_lines, 2);

@@ -108,9 +108,7 @@ impl<R: Read> Utf16Reader<R> {
         } else if let Some(0xd800..=0xdbff) = units.last() {
             self.high = units.pop();
         }
-        text.extend(
-            char::decode_utf16(units).map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER)),
-        );
+        text.extend(char::decode_utf16(units).map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER)));
         self.ready = text.into_bytes();
         Ok(())
     }
@@ -136,7 +134,10 @@ mod tests {
 
     #[test]
     fn latin_1_stays_readable() {
-        assert_eq!(decode(b"caf\xe9 \xc3\xa9"), (Cow::Owned("café é".to_owned()), 1));
+        assert_eq!(
+            decode(b"caf\xe9 \xc3\xa9"),
+            (Cow::Owned("café é".to_owned()), 1)
+        );
         assert_eq!(decode("é".as_bytes()), (Cow::Borrowed("é"), 0));
     }
 

@@ -260,7 +260,11 @@ fn present(
     if scanned.crlf_lines == total || scanned.crlf_lines > 0 && scanned.crlf_lines + 1 == total {
         out.push_str("Line ends: CRLF\n");
     } else if scanned.crlf_lines > 0 {
-        let _ = writeln!(out, "Line ends: LF, but CRLF on {} lines", scanned.crlf_lines);
+        let _ = writeln!(
+            out,
+            "Line ends: LF, but CRLF on {} lines",
+            scanned.crlf_lines
+        );
     }
     let shown_end = scanned.offset + scanned.shown.len() as u64;
     let in_part = scanned.offset > 0 || matches!(scanned.next, Next::Offset(_));
@@ -358,7 +362,11 @@ fn attach(
 }
 
 fn describe(path: &WorkspacePath, start: &[u8], len: u64) -> ToolOutput {
-    let hex: Vec<String> = start.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let hex: Vec<String> = start
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let kind = match start {
         [0x7f, b'E', b'L', b'F', ..] => " (an ELF program or library)",
         [b'P', b'K', 3, 4, ..] => " (a ZIP archive or a file based on one)",

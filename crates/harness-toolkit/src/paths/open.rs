@@ -14,7 +14,9 @@ use super::{FileAccess, PathError, WorkspacePath, below, resolved};
 
 /// What every file is opened with. Without `NONBLOCK`, opening a pipe nobody writes to would wait
 /// for ever.
-const FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+const FLAGS: OFlags = OFlags::CLOEXEC
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
 const DIRECTORY: OFlags = FLAGS.union(OFlags::DIRECTORY);
 
 /// A path with the way it is opened.
@@ -33,7 +35,10 @@ struct Root {
 
 /// Whether missing directories on the way to a file are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(feature = "edit"), expect(dead_code, reason = "only writing needs it"))]
+#[cfg_attr(
+    not(feature = "edit"),
+    expect(dead_code, reason = "only writing needs it")
+)]
 pub(crate) enum Parents {
     Make,
     Expect,
@@ -49,10 +54,11 @@ impl FileAccess {
             });
         };
         let (real, root) = below(path.as_path(), &containment.roots)?;
-        let fd = open(&root, DIRECTORY, Mode::empty()).map_err(|error| PathError::Unresolvable {
-            path: root.clone(),
-            reason: super::why(&error.into()),
-        })?;
+        let fd =
+            open(&root, DIRECTORY, Mode::empty()).map_err(|error| PathError::Unresolvable {
+                path: root.clone(),
+                reason: super::why(&error.into()),
+            })?;
         Ok(Located {
             real,
             root: Some(Arc::new(Root { path: root, fd })),
@@ -61,7 +67,10 @@ impl FileAccess {
 
     /// As [`locate`](Self::locate), with all links followed in any case: a file that is replaced
     /// as a whole has to be replaced where it is.
-    #[cfg_attr(not(feature = "edit"), expect(dead_code, reason = "only writing needs it"))]
+    #[cfg_attr(
+        not(feature = "edit"),
+        expect(dead_code, reason = "only writing needs it")
+    )]
     pub(crate) fn locate_target(&self, path: &WorkspacePath) -> Result<Located, PathError> {
         let located = self.locate(path)?;
         match located.root {
@@ -98,7 +107,10 @@ impl Located {
     }
 
     /// Opens the directory the file is in, and returns it with the file's name.
-    #[cfg_attr(not(feature = "edit"), expect(dead_code, reason = "only writing needs it"))]
+    #[cfg_attr(
+        not(feature = "edit"),
+        expect(dead_code, reason = "only writing needs it")
+    )]
     pub(crate) fn open_parent(&self, parents: Parents) -> io::Result<(OwnedFd, OsString)> {
         let (Some(parent), Some(name)) = (self.real.parent(), self.real.file_name()) else {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -108,8 +120,8 @@ impl Located {
                 fs::create_dir_all(parent)?;
                 self.open(parent, OFlags::RDONLY | DIRECTORY)?
             }
-            (Some(root), Parents::Make) => {
-                walk(root, relative(root, parent)?, |at, name| match directory(at, name) {
+            (Some(root), Parents::Make) => walk(root, relative(root, parent)?, |at, name| {
+                match directory(at, name) {
                     Err(Errno::NOENT) => {
                         match mkdirat(at, name, Mode::from_raw_mode(0o777)) {
                             Ok(()) | Err(Errno::EXIST) => {}
@@ -118,8 +130,8 @@ impl Located {
                         directory(at, name)
                     }
                     other => other,
-                })?
-            }
+                }
+            })?,
             (_, Parents::Expect) => self.open(parent, OFlags::RDONLY | DIRECTORY)?,
         };
         Ok((directory, name.to_owned()))
@@ -193,7 +205,12 @@ fn walk(
 }
 
 fn directory(at: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    openat(at, name, OFlags::RDONLY | DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+    openat(
+        at,
+        name,
+        OFlags::RDONLY | DIRECTORY | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )
 }
 
 fn swapped() -> io::Error {

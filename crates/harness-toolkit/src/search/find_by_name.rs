@@ -272,9 +272,11 @@ fn find(
     if unreadable > 0 {
         let _ = writeln!(text, "({unreadable} entries could not be read)");
     }
-    Ok(ToolOutput::text(text.clone()).with_action(Action::FindFile {
-        path: path.to_string(),
-        query: args.pattern.clone().unwrap_or_default(),
-        output: Some(text),
-    }))
+    Ok(
+        ToolOutput::text(text.clone()).with_action(Action::FindFile {
+            path: path.to_string(),
+            query: args.pattern.clone().unwrap_or_default(),
+            output: Some(text),
+        }),
+    )
 }

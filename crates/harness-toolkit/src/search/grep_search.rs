@@ -165,7 +165,9 @@ struct Search {
 impl Search {
     fn new(args: &Args) -> Result<Self, ToolError> {
         if args.query.is_empty() {
-            return Err(ToolError::invalid("Query is empty; give text to search for"));
+            return Err(ToolError::invalid(
+                "Query is empty; give text to search for",
+            ));
         }
         let is_regex = args.is_regex.unwrap_or(false);
         // A query that spans lines needs whole files in memory; all others go line by line.
@@ -222,7 +224,14 @@ impl Search {
         if !metadata.is_dir() {
             regular(path, &metadata)?;
             let searcher = &mut self.searcher();
-            self.file(searcher, &located, located.real(), path.as_path(), cancelled, &found);
+            self.file(
+                searcher,
+                &located,
+                located.real(),
+                path.as_path(),
+                cancelled,
+                &found,
+            );
         } else {
             let scope = Scope::new(&located, path, Hidden::Visit, Globs::Only(includes))?;
             let unreadable = scope.visit(cancelled, || {
@@ -231,7 +240,14 @@ impl Search {
                 move |entry| {
                     if entry.file_type().is_some_and(|kind| kind.is_file()) {
                         let shown = scope.shown(entry.path());
-                        self.file(&mut searcher, located, entry.path(), &shown, cancelled, found);
+                        self.file(
+                            &mut searcher,
+                            located,
+                            entry.path(),
+                            &shown,
+                            cancelled,
+                            found,
+                        );
                     }
                 }
             });

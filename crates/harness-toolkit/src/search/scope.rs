@@ -103,30 +103,32 @@ impl Scope {
 
 /// A panic of one visitor is the walk's to pass on.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn overrides(root: &Path, globs: Globs<'_>) -> Result<Override, ToolError> {
     let mut builder = OverrideBuilder::new(root);
-    let bad = |glob: &str, error: &ignore::Error| {
-        ToolError::invalid(format!("{glob:?} is not a usable glob: {error}"))
+    let (globs, sign) = match globs {
+        Globs::Only(globs) => (globs, ""),
+        Globs::Except(globs) => (globs, "!"),
     };
-    match globs {
-        Globs::Only(globs) => {
-            for glob in globs.iter().filter(|glob| !glob.is_empty()) {
-                for glob in literal(root, glob).unwrap_or_else(|| vec![glob.clone()]) {
-                    builder.add(&glob).map_err(|error| bad(&glob, &error))?;
-                }
+    for glob in globs.iter().filter(|glob| !glob.is_empty()) {
+        let mut meant = vec![glob.clone()];
+        if let Some(path) = existing(root, glob) {
+            meant = exactly(&path, root.join(&path).is_dir());
+            if sign.is_empty() {
+                // Ignore rules must not keep the walk from getting there.
+                let above = path.ancestors().skip(1);
+                let above = above.filter(|folder| !folder.as_os_str().is_empty());
+                meant.extend(above.map(anchored));
             }
         }
-        Globs::Except(globs) => {
-            for glob in globs.iter().filter(|glob| !glob.is_empty()) {
-                for inner in literal(root, glob).unwrap_or_else(|| vec![glob.clone()]) {
-                    builder
-                        .add(&format!("!{inner}"))
-                        .map_err(|error| bad(glob, &error))?;
-                }
-            }
+        for glob in meant {
+            builder.add(&format!("{sign}{glob}")).map_err(|error| {
+                ToolError::invalid(format!("{glob:?} is not a usable glob: {error}"))
+            })?;
         }
     }
     builder
@@ -134,25 +136,33 @@ fn overrides(root: &Path, globs: Globs<'_>) -> Result<Override, ToolError> {
         .map_err(|error| ToolError::invalid(format!("unusable globs: {error}")))
 }
 
-/// The globs that match exactly an existing path, should `glob` name one (F034).
-fn literal(root: &Path, glob: &str) -> Option<Vec<String>> {
+/// The path below `root` that `glob` names as it is written, should there be one (F034).
+fn existing(root: &Path, glob: &str) -> Option<PathBuf> {
     let path = root.join(glob);
-    let inner = path.strip_prefix(root).ok()?.to_str()?.trim_end_matches('/');
-    if inner.is_empty() || !path.exists() {
+    let inner = path.strip_prefix(root).ok()?;
+    let text = inner.to_str()?;
+    if text.is_empty() || !path.exists() {
         return None;
     }
     // A plain name also means files of that name further down.
-    if !inner.contains(['/', '*', '?', '[', ']', '{', '}', '!', '\\']) && !path.is_dir() {
-        return None;
-    }
-    let escaped = globset::escape(inner);
-    let itself = format!("/{escaped}");
-    let below = format!("/{escaped}/**");
-    Some(if path.is_dir() { vec![itself, below] } else { vec![itself] })
+    let is_plain = !text.contains(['/', '*', '?', '[', ']', '{', '}', '!', '\\']);
+    (!is_plain || path.is_dir()).then(|| inner.components().collect())
 }
 
-/// Whether rules of the folders above exclude this one.
+/// The globs that match a path, and what is in it when it is a folder.
+fn exactly(path: &Path, is_folder: bool) -> Vec<String> {
+    let itself = anchored(path);
+    let below = is_folder.then(|| format!("{itself}/**"));
+    [itself].into_iter().chain(below).collect()
+}
+
+fn anchored(path: &Path) -> String {
+    format!("/{}", globset::escape(&path.to_string_lossy()))
+}
+
+/// Whether rules of the folders above exclude this one, or anything in it whatever its name.
 fn is_ignored(root: &Path) -> bool {
+    let anything = root.join("no rule is about this name");
     for folder in root.ancestors().skip(1) {
         for name in [".ignore", ".gitignore"] {
             let file = folder.join(name);
@@ -160,7 +170,7 @@ fn is_ignored(root: &Path) -> bool {
                 continue;
             }
             let (rules, _) = Gitignore::new(&file);
-            match rules.matched_path_or_any_parents(root, true) {
+            match rules.matched_path_or_any_parents(&anything, false) {
                 Match::Ignore(_) => return true,
                 Match::Whitelist(_) => return false,
                 Match::None => {}

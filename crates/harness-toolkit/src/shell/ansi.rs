@@ -99,7 +99,10 @@ mod tests {
     fn what_a_terminal_understands_is_gone() {
         for (text, shown) in [
             ("\x1b[31mred\x1b[0m \x1b[38;5;12mx\x1b[K", "red x"),
-            ("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "alink"),
+            (
+                "\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\",
+                "alink",
+            ),
             ("\x1b(Bplain\x1b=\x1b>", "plain"),
             ("\u{9b}1mbold", "bold"),
             ("a\r\nb\rc\x08\t\0\x07\x7fd\r", "a\nb\rc\x08\td\r"),

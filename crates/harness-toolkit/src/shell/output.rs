@@ -80,7 +80,10 @@ mod tests {
         assert!(text.len() <= HEAD_BYTES + TAIL_BYTES + 80);
         assert_eq!(lines.first(), Some(&"0"));
         assert_eq!(lines.last(), Some(&"999999"));
-        let mark = lines.iter().find(|line| line.starts_with('[')).expect("a mark");
+        let mark = lines
+            .iter()
+            .find(|line| line.starts_with('['))
+            .expect("a mark");
         let shown_lines = lines.len() - 1;
         let shown_bytes = text.len() - mark.len() - 1;
         assert_eq!(

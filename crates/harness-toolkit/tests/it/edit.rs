@@ -31,7 +31,12 @@ async fn replace(
 
 fn left_over(shop: &Workshop, folder: &str) -> Vec<String> {
     let entries = fs::read_dir(shop.path(folder)).expect("a folder");
-    let names = entries.map(|it| it.expect("an entry").file_name().to_string_lossy().into_owned());
+    let names = entries.map(|it| {
+        it.expect("an entry")
+            .file_name()
+            .to_string_lossy()
+            .into_owned()
+    });
     names.filter(|name| name.ends_with(".tmp")).collect()
 }
 
@@ -56,7 +61,10 @@ async fn write_makes_a_file_exactly_as_given() {
                 diff: vec![DiffBlock {
                     start_line: 0,
                     end_line: 0,
-                    lines: vec![line(LineChange::Insert, "abc"), line(LineChange::Insert, "def")],
+                    lines: vec![
+                        line(LineChange::Insert, "abc"),
+                        line(LineChange::Insert, "def")
+                    ],
                 }],
             })
     );
@@ -86,18 +94,24 @@ async fn f048_an_existing_file_needs_a_flag() {
         )
     );
     assert_eq!(
-        shop.error("write_to_file", write(json!({"Overwrite": true, "Append": true}))).await,
+        shop.error(
+            "write_to_file",
+            write(json!({"Overwrite": true, "Append": true}))
+        )
+        .await,
         "give Overwrite or Append, not both"
     );
     assert_eq!(shop.read("work/f"), b"one\r\ntwo");
 
     assert_eq!(
-        shop.ok("write_to_file", write(json!({"Append": true}))).await,
+        shop.ok("write_to_file", write(json!({"Append": true})))
+            .await,
         format!("Appended to `{path}`; it now has 11 bytes.")
     );
     assert_eq!(shop.read("work/f"), b"one\r\ntwonew");
     assert_eq!(
-        shop.ok("write_to_file", write(json!({"Overwrite": true}))).await,
+        shop.ok("write_to_file", write(json!({"Overwrite": true})))
+            .await,
         format!("Overwrote `{path}`; it now has 3 bytes.")
     );
     assert_eq!(shop.read("work/f"), b"new");
@@ -114,9 +128,11 @@ async fn writing_keeps_mode_and_links() {
     symlink("real.sh", shop.path("work/link")).expect("a link");
     symlink("fresh", shop.path("work/dangling")).expect("a link");
 
-    let write = |path: &str| json!({
-        "TargetFile": shop.text(path), "CodeContent": "new\n", "Overwrite": true,
-    });
+    let write = |path: &str| {
+        json!({
+            "TargetFile": shop.text(path), "CodeContent": "new\n", "Overwrite": true,
+        })
+    };
     shop.ok("write_to_file", write("work/link")).await;
     assert_eq!(shop.read("work/real.sh"), b"new\n");
     let metadata = fs::metadata(&path).expect("a file");
@@ -132,7 +148,10 @@ async fn writing_keeps_mode_and_links() {
     assert_eq!(error, format!("`{}` is a directory", shop.text("work")));
     let below = shop.text("work/real.sh/x");
     let error = shop.error("write_to_file", write("work/real.sh/x")).await;
-    assert!(error.starts_with(&format!("cannot open `{below}`: ")), "{error}");
+    assert!(
+        error.starts_with(&format!("cannot open `{below}`: ")),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -146,18 +165,34 @@ async fn f021_contained_writing_does_not_follow_links_out() {
     symlink("sub/in.txt", shop.path("work/good")).expect("a link");
     symlink("sub", shop.path("work/folder")).expect("a link");
 
-    for path in ["work/notes.md", "work/new.txt", "work/up/made", "victim", "work/up/x/y"] {
+    for path in [
+        "work/notes.md",
+        "work/new.txt",
+        "work/up/made",
+        "victim",
+        "work/up/x/y",
+    ] {
         let args = json!({"TargetFile": shop.text(path), "CodeContent": "x", "Overwrite": true});
         let error = shop.error("write_to_file", args).await;
-        assert!(error.contains("is outside the allowed directories"), "{error}");
-        let error = replace(&shop, path, ("precious", "x"), json!({})).await.expect_err("outside");
-        assert!(error.contains("is outside the allowed directories"), "{error}");
+        assert!(
+            error.contains("is outside the allowed directories"),
+            "{error}"
+        );
+        let error = replace(&shop, path, ("precious", "x"), json!({}))
+            .await
+            .expect_err("outside");
+        assert!(
+            error.contains("is outside the allowed directories"),
+            "{error}"
+        );
     }
     assert_eq!(shop.read("victim"), b"precious\n");
     for path in ["not-yet", "made", "x"] {
         assert!(!shop.path(path).exists(), "{path}");
     }
-    replace(&shop, "work/good", ("a", "b"), json!({})).await.expect("inside");
+    replace(&shop, "work/good", ("a", "b"), json!({}))
+        .await
+        .expect("inside");
     assert_eq!(shop.read("work/sub/in.txt"), b"b\n");
     assert!(shop.path("work/good").is_symlink());
     let args = json!({"TargetFile": shop.text("work/folder/new/f"), "CodeContent": "x"});
@@ -199,7 +234,9 @@ async fn f060_a_folder_swapped_for_a_link_leads_nowhere() {
     }
     stop.store(true, Ordering::Relaxed);
     assert!(swapper.join().expect("the swapper") > 0);
-    let escaped: Vec<_> = fs::read_dir(shop.path("outside")).expect("a folder").collect();
+    let escaped: Vec<_> = fs::read_dir(shop.path("outside"))
+        .expect("a folder")
+        .collect();
     assert!(escaped.is_empty(), "{escaped:?} ({written} written)");
 }
 
@@ -211,7 +248,10 @@ async fn replace_shows_hunks() {
     let args = json!({
         "TargetFile": path, "TargetContent": "line 5\n", "ReplacementContent": "five\nfünf\n",
     });
-    let output = shop.call("replace_file_content", args).await.expect("success");
+    let output = shop
+        .call("replace_file_content", args)
+        .await
+        .expect("success");
     let keep = |n: u32| line(LineChange::Keep, &format!("line {n}"));
     assert_eq!(
         output,
@@ -244,9 +284,13 @@ async fn replace_shows_hunks() {
 async fn f010_crlf_files_stay_crlf() {
     let shop = Workshop::new();
     shop.write("work/f", "a\r\nb\r\nc\r\n");
-    replace(&shop, "work/f", ("b\nc", "B\nc"), json!({})).await.expect("a match");
+    replace(&shop, "work/f", ("b\nc", "B\nc"), json!({}))
+        .await
+        .expect("a match");
     assert_eq!(shop.read("work/f"), b"a\r\nB\r\nc\r\n");
-    replace(&shop, "work/f", ("B", "B\nx"), json!({})).await.expect("a match");
+    replace(&shop, "work/f", ("B", "B\nx"), json!({}))
+        .await
+        .expect("a match");
     assert_eq!(shop.read("work/f"), b"a\r\nB\r\nx\r\nc\r\n");
 }
 
@@ -254,9 +298,13 @@ async fn f010_crlf_files_stay_crlf() {
 async fn f035_a_byte_order_mark_is_no_obstacle_and_stays() {
     let shop = Workshop::new();
     shop.write("work/f", "\u{feff}const v=1;\n");
-    replace(&shop, "work/f", ("const v=1;", "const v=2;"), json!({})).await.expect("a match");
+    replace(&shop, "work/f", ("const v=1;", "const v=2;"), json!({}))
+        .await
+        .expect("a match");
     assert_eq!(shop.read("work/f"), "\u{feff}const v=2;\n".as_bytes());
-    replace(&shop, "work/f", ("\u{feff}const", "\u{feff}let"), json!({})).await.expect("a match");
+    replace(&shop, "work/f", ("\u{feff}const", "\u{feff}let"), json!({}))
+        .await
+        .expect("a match");
     assert_eq!(shop.read("work/f"), "\u{feff}let v=2;\n".as_bytes());
 }
 
@@ -266,11 +314,21 @@ async fn f047_an_empty_target_is_refused() {
     shop.write("work/f", "text\n");
     shop.write("work/empty", "");
     for path in ["work/f", "work/empty", "work/none"] {
-        let error = replace(&shop, path, ("", "x"), json!({})).await.expect_err("empty");
-        assert!(error.starts_with("TargetContent is empty; give the text"), "{error}");
+        let error = replace(&shop, path, ("", "x"), json!({}))
+            .await
+            .expect_err("empty");
+        assert!(
+            error.starts_with("TargetContent is empty; give the text"),
+            "{error}"
+        );
     }
-    let error = replace(&shop, "work/f", ("text\r\n", "text\n"), json!({})).await.expect_err("same");
-    assert!(error.starts_with("TargetContent and ReplacementContent are the same"), "{error}");
+    let error = replace(&shop, "work/f", ("text\r\n", "text\n"), json!({}))
+        .await
+        .expect_err("same");
+    assert!(
+        error.starts_with("TargetContent and ReplacementContent are the same"),
+        "{error}"
+    );
     assert_eq!(shop.read("work/f"), b"text\n");
     assert!(!shop.path("work/none").exists());
 }
@@ -297,17 +355,26 @@ async fn f048_a_target_that_is_not_unique_lists_its_lines() {
     );
     assert_eq!(shop.read("work/f"), b"x\nfoo\ny\nfoo\nfoo\n");
 
-    tried(json!({"StartLine": 4, "EndLine": 4})).await.expect("unique in the range");
+    tried(json!({"StartLine": 4, "EndLine": 4}))
+        .await
+        .expect("unique in the range");
     assert_eq!(shop.read("work/f"), b"x\nfoo\ny\nbar\nfoo\n");
     let text = tried(json!({"AllowMultiple": true, "StartLine": 1, "EndLine": 99})).await;
-    assert!(text.expect("all").starts_with(&format!("Changed `{path}` at 2 exact matches:\n")));
+    assert!(
+        text.expect("all")
+            .starts_with(&format!("Changed `{path}` at 2 exact matches:\n"))
+    );
     assert_eq!(shop.read("work/f"), b"x\nbar\ny\nbar\nbar\n");
 
     // Overlapping places are not unique either, and are replaced from the left.
     shop.write("work/g", "aaa\n");
-    let error = replace(&shop, "work/g", ("aa", "b"), json!({})).await.expect_err("two places");
+    let error = replace(&shop, "work/g", ("aa", "b"), json!({}))
+        .await
+        .expect_err("two places");
     assert!(error.contains("occurs 2 times, at lines 1, 1"), "{error}");
-    replace(&shop, "work/g", ("aa", "b"), json!({"AllowMultiple": true})).await.expect("one");
+    replace(&shop, "work/g", ("aa", "b"), json!({"AllowMultiple": true}))
+        .await
+        .expect("one");
     assert_eq!(shop.read("work/g"), b"ba\n");
 }
 
@@ -315,9 +382,30 @@ async fn f048_a_target_that_is_not_unique_lists_its_lines() {
 async fn a_unique_target_outside_the_range_is_replaced_all_the_same() {
     let shop = Workshop::new();
     shop.write("work/f", "a\nb\nc\n");
-    replace(&shop, "work/f", ("c", "C"), json!({"StartLine": 1, "EndLine": 1})).await.expect("c");
-    replace(&shop, "work/f", ("a", "A"), json!({"StartLine": 0, "EndLine": 0})).await.expect("a");
-    replace(&shop, "work/f", ("b", "B"), json!({"StartLine": 70, "EndLine": 90})).await.expect("b");
+    replace(
+        &shop,
+        "work/f",
+        ("c", "C"),
+        json!({"StartLine": 1, "EndLine": 1}),
+    )
+    .await
+    .expect("c");
+    replace(
+        &shop,
+        "work/f",
+        ("a", "A"),
+        json!({"StartLine": 0, "EndLine": 0}),
+    )
+    .await
+    .expect("a");
+    replace(
+        &shop,
+        "work/f",
+        ("b", "B"),
+        json!({"StartLine": 70, "EndLine": 90}),
+    )
+    .await
+    .expect("b");
     assert_eq!(shop.read("work/f"), b"A\nB\nC\n");
 }
 
@@ -338,10 +426,20 @@ async fn f011_and_f086_nothing_is_guessed_but_the_nearest_lines_are_shown() {
         ))
     );
     let tabs = "\t<li>one</li>\n\t<li>two</li>";
-    let error = replace(&shop, "work/f.jsx", (tabs, "x"), json!({})).await.expect_err("tabs");
-    assert!(error.contains("\nLines 2 to 3 differ only in spaces or tabs:\n"), "{error}");
-    let error = replace(&shop, "work/f.jsx", ("qqqq", "x"), json!({})).await.expect_err("nothing");
-    assert!(error.ends_with("No line is like it; view_file shows the file."), "{error}");
+    let error = replace(&shop, "work/f.jsx", (tabs, "x"), json!({}))
+        .await
+        .expect_err("tabs");
+    assert!(
+        error.contains("\nLines 2 to 3 differ only in spaces or tabs:\n"),
+        "{error}"
+    );
+    let error = replace(&shop, "work/f.jsx", ("qqqq", "x"), json!({}))
+        .await
+        .expect_err("nothing");
+    assert!(
+        error.ends_with("No line is like it; view_file shows the file."),
+        "{error}"
+    );
     assert_eq!(shop.read("work/f.jsx"), text.as_bytes());
 }
 
@@ -351,16 +449,33 @@ async fn what_is_not_text_is_not_edited() {
     shop.write("work/bin", b"a\0b");
     shop.write("work/utf16", b"\xff\xfea\0");
     shop.write("work/latin1", b"caf\xe9 old\n");
-    for (path, what) in [("work/bin", "is binary data"), ("work/utf16", "is UTF-16 text")] {
-        let error = replace(&shop, path, ("a", "b"), json!({})).await.expect_err("no text");
+    for (path, what) in [
+        ("work/bin", "is binary data"),
+        ("work/utf16", "is UTF-16 text"),
+    ] {
+        let error = replace(&shop, path, ("a", "b"), json!({}))
+            .await
+            .expect_err("no text");
         assert!(error.contains(what), "{error}");
     }
-    let error = replace(&shop, "work/latin1", ("old", "né"), json!({})).await.expect_err("é");
-    assert!(error.contains("is not UTF-8 and ReplacementContent is not ASCII"), "{error}");
-    replace(&shop, "work/latin1", ("old", "new"), json!({})).await.expect("ASCII");
+    let error = replace(&shop, "work/latin1", ("old", "né"), json!({}))
+        .await
+        .expect_err("é");
+    assert!(
+        error.contains("is not UTF-8 and ReplacementContent is not ASCII"),
+        "{error}"
+    );
+    replace(&shop, "work/latin1", ("old", "new"), json!({}))
+        .await
+        .expect("ASCII");
     assert_eq!(shop.read("work/latin1"), b"caf\xe9 new\n");
-    let error = replace(&shop, "work/none", ("a", "b"), json!({})).await.expect_err("missing");
-    assert!(error.ends_with("does not exist; write_to_file makes files"), "{error}");
+    let error = replace(&shop, "work/none", ("a", "b"), json!({}))
+        .await
+        .expect_err("missing");
+    assert!(
+        error.ends_with("does not exist; write_to_file makes files"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -27,7 +27,10 @@ async fn list_dir_shows_everything_in_order() {
     let args = json!({"DirectoryPath": shop.text("work/")});
 
     let path = shop.text("work");
-    let entry = |name: &str, kind| DirEntry { name: name.to_owned(), kind };
+    let entry = |name: &str, kind| DirEntry {
+        name: name.to_owned(),
+        kind,
+    };
     assert_eq!(
         shop.action("list_dir", args.clone()).await,
         Action::ListDirectory {
@@ -53,7 +56,10 @@ Summary: 1 directories and 4 files."#
     );
     assert_eq!(
         opening(&shop, "list_dir", args),
-        Action::ListDirectory { path, entries: Vec::new() }
+        Action::ListDirectory {
+            path,
+            entries: Vec::new()
+        }
     );
 }
 
@@ -64,9 +70,14 @@ async fn list_dir_is_bounded_and_counts_the_rest() {
         shop.write(&format!("work/f{number:04}"), "");
     }
     fs::create_dir(shop.path("work/z")).expect("a folder");
-    let text = shop.ok("list_dir", json!({"DirectoryPath": shop.text("work")})).await;
+    let text = shop
+        .ok("list_dir", json!({"DirectoryPath": shop.text("work")}))
+        .await;
     assert_eq!(text.lines().count(), 2003);
-    assert!(text.contains("{\"name\":\"f1999\",\"sizeBytes\":0}\n… 11 more"), "{text}");
+    assert!(
+        text.contains("{\"name\":\"f1999\",\"sizeBytes\":0}\n… 11 more"),
+        "{text}"
+    );
     assert!(
         text.ends_with(
             "… 11 more entries are not shown: 1 directories and 10 files.\n\n\
@@ -86,16 +97,22 @@ async fn list_dir_says_what_is_wrong() {
         format!("`{file}` is not a directory; view_file shows files")
     );
     assert_eq!(
-        shop.error("list_dir", json!({"DirectoryPath": missing})).await,
+        shop.error("list_dir", json!({"DirectoryPath": missing}))
+            .await,
         format!("cannot read `{missing}`: it does not exist")
     );
     assert_eq!(
-        shop.error("list_dir", json!({"DirectoryPath": "work"})).await,
+        shop.error("list_dir", json!({"DirectoryPath": "work"}))
+            .await,
         "DirectoryPath: \"work\" is not an absolute path; give one that begins with `/`"
     );
     fs::create_dir(shop.path("work/empty")).expect("a folder");
     assert_eq!(
-        shop.ok("list_dir", json!({"DirectoryPath": shop.text("work/empty")})).await,
+        shop.ok(
+            "list_dir",
+            json!({"DirectoryPath": shop.text("work/empty")})
+        )
+        .await,
         "The directory is empty.\n\nSummary: 0 directories and 0 files."
     );
 }
@@ -146,8 +163,14 @@ async fn f036_the_header_says_exactly_what_is_shown() {
     assert!(rest.ends_with("\n1500: line 1500\nThis is the end of the file.\n"));
 
     // The views of observers agree, counted from 0.
-    assert_eq!(opening(&shop, "view_file", args.clone()), view_action(&path, 800, 1599, 0));
-    assert_eq!(shop.action("view_file", args).await, view_action(&path, 800, 1499, 0));
+    assert_eq!(
+        opening(&shop, "view_file", args.clone()),
+        view_action(&path, 800, 1599, 0)
+    );
+    assert_eq!(
+        shop.action("view_file", args).await,
+        view_action(&path, 800, 1499, 0)
+    );
 
     let some = json!({"AbsolutePath": path, "StartLine": "3", "EndLine": 4.0});
     assert_eq!(
@@ -164,14 +187,19 @@ async fn f036_the_header_says_exactly_what_is_shown() {
 #[tokio::test]
 async fn f036_bytes_are_cut_on_line_borders() {
     let shop = Workshop::new();
-    let text: String = (1..=600).map(|n| format!("{n:04}{}\n", "x".repeat(95))).collect();
+    let text: String = (1..=600)
+        .map(|n| format!("{n:04}{}\n", "x".repeat(95)))
+        .collect();
     let path = shop.write("work/wide", &text);
     let first = shop.ok("view_file", json!({"AbsolutePath": path})).await;
     // 460 lines of 100 bytes are 46,000 bytes.
     assert!(first.contains("\nShowing lines 1 to 460\n"));
-    assert!(first.ends_with("x\nCut at 46080 bytes. To see more, call again with StartLine=461.\n"));
+    assert!(
+        first.ends_with("x\nCut at 46080 bytes. To see more, call again with StartLine=461.\n")
+    );
     assert_eq!(
-        shop.action("view_file", json!({"AbsolutePath": path})).await,
+        shop.action("view_file", json!({"AbsolutePath": path}))
+            .await,
         view_action(&path, 0, 459, 0)
     );
 }
@@ -191,7 +219,10 @@ async fn f046_a_long_line_is_shown_in_parts() {
         let (shown, hint) = shown.split_once('\n').expect("a hint");
         seen.push_str(shown);
         let Some((_, offset)) = hint.split_once("ContentOffset=") else {
-            assert_eq!(hint, "1 more lines follow. To see them, call again with StartLine=3.\n");
+            assert_eq!(
+                hint,
+                "1 more lines follow. To see them, call again with StartLine=3.\n"
+            );
             break;
         };
         assert!(hint.contains("StartLine=2, EndLine=2 and"), "{hint}");
@@ -203,7 +234,10 @@ async fn f046_a_long_line_is_shown_in_parts() {
     let beyond = json!({"AbsolutePath": path, "StartLine": 2, "EndLine": 2, "ContentOffset": 9e6});
     assert_eq!(
         shop.error("view_file", beyond).await,
-        format!("ContentOffset 9000000 is beyond the end: the lines asked for have {} bytes", line.len() + 1)
+        format!(
+            "ContentOffset 9000000 is beyond the end: the lines asked for have {} bytes",
+            line.len() + 1
+        )
     );
 }
 
@@ -211,7 +245,8 @@ async fn f046_a_long_line_is_shown_in_parts() {
 async fn view_file_refuses_ranges_that_are_not_there() {
     let shop = Workshop::new();
     let path = shop.write("work/f", "a\nb\n");
-    let range = |start: i64, end: i64| json!({"AbsolutePath": path, "StartLine": start, "EndLine": end});
+    let range =
+        |start: i64, end: i64| json!({"AbsolutePath": path, "StartLine": start, "EndLine": end});
     assert_eq!(
         shop.error("view_file", range(3, 9)).await,
         format!("StartLine 3 is beyond the end: `{path}` has 2 lines")
@@ -221,15 +256,30 @@ async fn view_file_refuses_ranges_that_are_not_there() {
         "EndLine 1 is before StartLine 2"
     );
     // What models send for "all of it".
-    assert!(shop.ok("view_file", range(0, 0)).await.ends_with("\nThis is the whole file.\n"));
-    assert!(shop.ok("view_file", range(0, -1)).await.ends_with("\nThis is the whole file.\n"));
-    assert!(shop.ok("view_file", range(2, 99)).await.contains("Showing lines 2 to 2\n2: b\n"));
+    assert!(
+        shop.ok("view_file", range(0, 0))
+            .await
+            .ends_with("\nThis is the whole file.\n")
+    );
+    assert!(
+        shop.ok("view_file", range(0, -1))
+            .await
+            .ends_with("\nThis is the whole file.\n")
+    );
+    assert!(
+        shop.ok("view_file", range(2, 99))
+            .await
+            .contains("Showing lines 2 to 2\n2: b\n")
+    );
 }
 
 #[tokio::test]
 async fn view_file_reads_text_in_other_encodings() {
     let shop = Workshop::new();
-    let utf16: Vec<u8> = "\u{feff}äö\r\nü\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let utf16: Vec<u8> = "\u{feff}äö\r\nü\r\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
     let cases = [
         (
             utf16,
@@ -243,13 +293,19 @@ async fn view_file_reads_text_in_other_encodings() {
             b"caf\xe9\n".to_vec(),
             "Encoding: not UTF-8; 1 bytes are shown as Latin-1 characters\n1: café\n",
         ),
-        (b"a\r\nb\nc\rd\n".to_vec(), "Line ends: LF, but CRLF on 1 lines\n1: a\n2: b\n3: c\rd\n"),
+        (
+            b"a\r\nb\nc\rd\n".to_vec(),
+            "Line ends: LF, but CRLF on 1 lines\n1: a\n2: b\n3: c\rd\n",
+        ),
         (b"a\r\nb".to_vec(), "Line ends: CRLF\n1: a\n2: b\n"),
     ];
     for (bytes, shown) in cases {
         let path = shop.write("work/f", bytes);
         let text = shop.ok("view_file", json!({"AbsolutePath": path})).await;
-        assert!(text.ends_with(&format!("{shown}This is the whole file.\n")), "{text}");
+        assert!(
+            text.ends_with(&format!("{shown}This is the whole file.\n")),
+            "{text}"
+        );
     }
 }
 
@@ -259,7 +315,10 @@ async fn view_file_attaches_media_and_describes_other_data() {
     let bytes = [b"\x89PNG\r\n\x1a\n".as_slice(), &[7; 20_000]].concat();
     // The content counts, not the name.
     let path = shop.write("work/picture.txt", &bytes);
-    let output = shop.call("view_file", json!({"AbsolutePath": path})).await.expect("success");
+    let output = shop
+        .call("view_file", json!({"AbsolutePath": path}))
+        .await
+        .expect("success");
     assert_eq!(
         output.media,
         [Media {
@@ -305,7 +364,10 @@ async fn view_file_does_not_wait_for_what_is_no_file() {
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
     for (path, message) in [
         (shop.text("work/pipe"), "is a pipe, not a file"),
-        (shop.text("work"), "is a directory; list_dir shows what is in it"),
+        (
+            shop.text("work"),
+            "is a directory; list_dir shows what is in it",
+        ),
         ("/dev/zero".to_owned(), "is a device, not a file"),
     ] {
         let error = shop.error("view_file", json!({"AbsolutePath": path})).await;
@@ -313,7 +375,8 @@ async fn view_file_does_not_wait_for_what_is_no_file() {
     }
     let missing = shop.text("work/none");
     assert_eq!(
-        shop.error("view_file", json!({"AbsolutePath": missing})).await,
+        shop.error("view_file", json!({"AbsolutePath": missing}))
+            .await,
         format!("cannot read `{missing}`: it does not exist")
     );
 }
@@ -321,18 +384,36 @@ async fn view_file_does_not_wait_for_what_is_no_file() {
 #[tokio::test]
 async fn f034_strange_names_are_only_names() {
     let shop = Workshop::new();
-    for name in ["app/[locale]/(auth)/page.tsx", "-dash", "it's \"q\"", "new\nline", "{a,b}*?"] {
+    for name in [
+        "app/[locale]/(auth)/page.tsx",
+        "-dash",
+        "it's \"q\"",
+        "new\nline",
+        "{a,b}*?",
+    ] {
         let path = shop.write(&format!("work/{name}"), "text\n");
         let text = shop.ok("view_file", json!({"AbsolutePath": path})).await;
         assert!(text.contains("\n1: text\n"), "{name}: {text}");
     }
     let bytes = std::ffi::OsStr::from_bytes(b"bad-\xff-name");
     fs::write(shop.path("work").join(bytes), "x").expect("a file");
-    let text = shop.ok("list_dir", json!({"DirectoryPath": shop.text("work")})).await;
-    assert!(text.contains("{\"name\":\"bad-\u{fffd}-name\",\"sizeBytes\":1}"), "{text}");
-    assert!(text.contains("{\"name\":\"new\\nline\",\"sizeBytes\":5}"), "{text}");
+    let text = shop
+        .ok("list_dir", json!({"DirectoryPath": shop.text("work")}))
+        .await;
+    assert!(
+        text.contains("{\"name\":\"bad-\u{fffd}-name\",\"sizeBytes\":1}"),
+        "{text}"
+    );
+    assert!(
+        text.contains("{\"name\":\"new\\nline\",\"sizeBytes\":5}"),
+        "{text}"
+    );
     let uri = format!("file://{}/bad-%FF-name", shop.text("work"));
-    assert!(shop.ok("view_file", json!({"AbsolutePath": uri})).await.contains("\n1: x\n"));
+    assert!(
+        shop.ok("view_file", json!({"AbsolutePath": uri}))
+            .await
+            .contains("\n1: x\n")
+    );
 }
 
 #[tokio::test]
@@ -346,19 +427,35 @@ async fn f020_contained_reading_stays_inside() {
     for path in ["secret", "work/link", "work/up/secret", "work/../secret"] {
         let path = shop.text(path);
         let error = shop.error("view_file", json!({"AbsolutePath": path})).await;
-        assert!(error.contains("is outside the allowed directories"), "{error}");
+        assert!(
+            error.contains("is outside the allowed directories"),
+            "{error}"
+        );
     }
-    let error = shop.error("list_dir", json!({"DirectoryPath": shop.text("work/up")})).await;
-    assert!(error.contains("is outside the allowed directories"), "{error}");
+    let error = shop
+        .error("list_dir", json!({"DirectoryPath": shop.text("work/up")}))
+        .await;
+    assert!(
+        error.contains("is outside the allowed directories"),
+        "{error}"
+    );
 
     let inside = shop.text("work/good/file");
     let text = shop.ok("view_file", json!({"AbsolutePath": inside})).await;
     assert!(text.contains("\n1: inside\n"), "{text}");
-    let text = shop.ok("list_dir", json!({"DirectoryPath": shop.text("work/good")})).await;
-    assert!(text.starts_with("{\"name\":\"file\",\"sizeBytes\":7}\n"), "{text}");
+    let text = shop
+        .ok("list_dir", json!({"DirectoryPath": shop.text("work/good")}))
+        .await;
+    assert!(
+        text.starts_with("{\"name\":\"file\",\"sizeBytes\":7}\n"),
+        "{text}"
+    );
 
     let tool = shop.registry.get("view_file").expect("a tool");
     let args = object(json!({"AbsolutePath": inside}));
     assert_eq!(tool.paths(&args), [shop.path("work/good/file")]);
-    assert!(tool.paths(&object(json!({"AbsolutePath": "relative"}))).is_empty());
+    assert!(
+        tool.paths(&object(json!({"AbsolutePath": "relative"})))
+            .is_empty()
+    );
 }

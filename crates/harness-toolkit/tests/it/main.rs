@@ -1,6 +1,9 @@
 //! The runtime and the built-in tools as a loop uses them, on real files and processes.
 
-#![expect(clippy::expect_used, reason = "what a test needs and does not get fails it")]
+#![expect(
+    clippy::expect_used,
+    reason = "what a test needs and does not get fails it"
+)]
 
 #[cfg(feature = "edit")]
 mod edit;

@@ -24,7 +24,10 @@ fn absolute_paths_and_file_uris_are_taken() {
         ("file:/a", "/a"),
         ("file:///a/%2e%2e/b", "/b"),
         ("/a%20b", "/a%20b"),
-        ("/app/[locale]/(auth)/it's \"x\"\n-y", "/app/[locale]/(auth)/it's \"x\"\n-y"),
+        (
+            "/app/[locale]/(auth)/it's \"x\"\n-y",
+            "/app/[locale]/(auth)/it's \"x\"\n-y",
+        ),
     ] {
         assert_eq!(parsed(text), Ok(path.to_owned()), "{text}");
     }
@@ -34,15 +37,30 @@ fn absolute_paths_and_file_uris_are_taken() {
 fn other_paths_are_refused_with_a_hint() {
     for (text, message) in [
         ("", "the path is empty; give an absolute path"),
-        ("src/a.rs", "\"src/a.rs\" is not an absolute path; give one that begins with `/`"),
-        ("-rf", "\"-rf\" is not an absolute path; give one that begins with `/`"),
-        ("~/a", "`~` is not expanded in \"~/a\"; give the absolute path of the home directory"),
+        (
+            "src/a.rs",
+            "\"src/a.rs\" is not an absolute path; give one that begins with `/`",
+        ),
+        (
+            "-rf",
+            "\"-rf\" is not an absolute path; give one that begins with `/`",
+        ),
+        (
+            "~/a",
+            "`~` is not expanded in \"~/a\"; give the absolute path of the home directory",
+        ),
         ("/a\0b", "the path holds a NUL character"),
         ("file:///a%00b", "the path holds a NUL character"),
     ] {
         assert_eq!(parsed(text), Err(message.to_owned()), "{text}");
     }
-    for uri in ["file:///a%2", "file:///%zz", "file://host/a", "file:a", "https://x/y"] {
+    for uri in [
+        "file:///a%2",
+        "file:///%zz",
+        "file://host/a",
+        "file:a",
+        "https://x/y",
+    ] {
         let error = WorkspacePath::parse(uri).expect_err("no path");
         assert!(matches!(error, PathError::Uri { .. }), "{uri}: {error}");
     }
@@ -92,9 +110,20 @@ fn f021_links_are_followed_before_the_decision_also_dangling_ones() {
     ] {
         assert_eq!(real(path).expect("inside"), expected.join(""), "{path}");
     }
-    for path in ["to-file", "dangling", "to-folder", "to-folder/new", "twice", "up/secret", ".."] {
+    for path in [
+        "to-file",
+        "dangling",
+        "to-folder",
+        "to-folder/new",
+        "twice",
+        "up/secret",
+        "..",
+    ] {
         let error = real(path).expect_err("outside");
-        assert!(matches!(error, PathError::Outside { .. }), "{path}: {error}");
+        assert!(
+            matches!(error, PathError::Outside { .. }),
+            "{path}: {error}"
+        );
     }
     let error = real("loop").expect_err("a loop");
     assert!(matches!(error, PathError::Unresolvable { .. }), "{error}");
@@ -134,7 +163,11 @@ fn containment_names_the_path_and_the_roots() {
             [root.join("link-to-work"), missing]
         ))
     );
-    assert!(Containment::new(Vec::<PathBuf>::new()).check(&secret).is_err());
+    assert!(
+        Containment::new(Vec::<PathBuf>::new())
+            .check(&secret)
+            .is_err()
+    );
     assert!(Containment::new([""]).check(&secret).is_err());
     assert!(containment.check(Path::new("work")).is_err());
 }

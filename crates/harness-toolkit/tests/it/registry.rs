@@ -31,7 +31,10 @@ impl Tool for Named {
 }
 
 fn tool(name: &'static str) -> Arc<dyn Tool> {
-    Arc::new(Named(name, json!({"type": "object", "properties": {"n": {"type": "integer"}}})))
+    Arc::new(Named(
+        name,
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+    ))
 }
 
 fn args(value: Value) -> Map<String, Value> {
@@ -53,7 +56,9 @@ fn a_name_is_given_once() {
     let mut registry = Registry::with_tools([tool("a")]).expect("a registry");
     assert_eq!(
         registry.register(tool("a")),
-        Err(RegistryError::Duplicate { name: "a".to_owned() })
+        Err(RegistryError::Duplicate {
+            name: "a".to_owned()
+        })
     );
     assert_eq!(registry.len(), 1);
 }
@@ -66,7 +71,12 @@ fn names_are_those_providers_accept() {
     }
     let too_long = "x".repeat(65);
     for bad in ["", "a b", "a.b", "ä", too_long.as_str()] {
-        assert_eq!(check_name(bad), Err(RegistryError::Name { name: bad.to_owned() }));
+        assert_eq!(
+            check_name(bad),
+            Err(RegistryError::Name {
+                name: bad.to_owned()
+            })
+        );
     }
     let mut registry = Registry::new();
     assert!(registry.register(tool("a b")).is_err());
@@ -80,7 +90,9 @@ fn a_bad_schema_names_its_tool() {
         Registry::new().register(bad),
         Err(RegistryError::Schema {
             name: "bad".to_owned(),
-            source: SchemaError::NotAnObject { found: "\"string\"".to_owned() },
+            source: SchemaError::NotAnObject {
+                found: "\"string\"".to_owned()
+            },
         })
     );
 }
@@ -89,12 +101,18 @@ fn a_bad_schema_names_its_tool() {
 fn arguments_are_stripped_repaired_and_checked() {
     let registry = Registry::with_tools([tool("a"), tool("b")]).expect("a registry");
     let given = args(json!({"n": "3", "toolAction": "x", "toolSummary": "y", "extra": 1}));
-    assert_eq!(registry.prepare("a", given.clone()), Ok(args(json!({"n": 3, "extra": 1}))));
+    assert_eq!(
+        registry.prepare("a", given.clone()),
+        Ok(args(json!({"n": 3, "extra": 1})))
+    );
     assert_eq!(
         registry.validate("a", &given),
         Err("`n`: expected integer, got string \"3\"".to_owned())
     );
-    assert_eq!(registry.validate("a", &args(json!({"n": 3, "extra": {}}))), Ok(()));
+    assert_eq!(
+        registry.validate("a", &args(json!({"n": 3, "extra": {}}))),
+        Ok(())
+    );
     assert_eq!(
         registry.prepare("z", Map::new()),
         Err("there is no tool named \"z\"; there are: a, b".to_owned())
@@ -132,13 +150,25 @@ fn the_built_ins_have_the_names_and_arguments_users_rely_on() {
                 .collect();
             properties.sort();
             let required = spec.parameters["required"].as_array().expect("required");
-            let required = required.iter().map(|it| it.as_str().expect("a name").to_owned());
-            (spec.name.clone(), spec.policy_name.clone(), properties, required.collect())
+            let required = required
+                .iter()
+                .map(|it| it.as_str().expect("a name").to_owned());
+            (
+                spec.name.clone(),
+                spec.policy_name.clone(),
+                properties,
+                required.collect(),
+            )
         })
         .collect();
     let row = |name: &str, policy_name: &str, properties: &str, required: &str| {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect();
-        (name.to_owned(), policy_name.to_owned(), words(properties), words(required))
+        (
+            name.to_owned(),
+            policy_name.to_owned(),
+            words(properties),
+            words(required),
+        )
     };
     assert_eq!(
         table,
@@ -155,7 +185,12 @@ fn the_built_ins_have_the_names_and_arguments_users_rely_on() {
                 "CaseInsensitive Includes IsRegex MatchPerLine Query SearchPath",
                 "Query SearchPath"
             ),
-            row("list_dir", "list_directory", "DirectoryPath", "DirectoryPath"),
+            row(
+                "list_dir",
+                "list_directory",
+                "DirectoryPath",
+                "DirectoryPath"
+            ),
             row(
                 "replace_file_content",
                 "edit_file",
@@ -163,7 +198,12 @@ fn the_built_ins_have_the_names_and_arguments_users_rely_on() {
                  TargetContent TargetFile",
                 "TargetFile TargetContent ReplacementContent"
             ),
-            row("run_command", "run_command", "CommandLine Cwd WaitMsBeforeAsync", "CommandLine"),
+            row(
+                "run_command",
+                "run_command",
+                "CommandLine Cwd WaitMsBeforeAsync",
+                "CommandLine"
+            ),
             row(
                 "view_file",
                 "view_file",

@@ -9,7 +9,12 @@ async fn grep(shop: &Workshop, mut args: Value) -> Value {
     if args.get("SearchPath").is_none() {
         args["SearchPath"] = shop.text("work").into();
     }
-    match shop.call("grep_search", args).await.expect("success").content {
+    match shop
+        .call("grep_search", args)
+        .await
+        .expect("success")
+        .content
+    {
         ResultContent::Json(object) => Value::Object(object),
         ResultContent::Text(text) => text.into(),
         other => panic!("unexpected content: {other:?}"),
@@ -74,7 +79,8 @@ async fn grep_finds_lines_in_order() {
             "total": 3,
         })
     );
-    let one = json!({"Query": "needle", "SearchPath": shop.text("work/b.rs"), "MatchPerLine": true});
+    let one =
+        json!({"Query": "needle", "SearchPath": shop.text("work/b.rs"), "MatchPerLine": true});
     assert_eq!(
         grep(&shop, one).await["results"],
         json!([hit("work/b.rs", 2, "let needle = 1;")])
@@ -90,27 +96,55 @@ async fn grep_queries_are_literal_unless_they_are_regular_expressions() {
         args["MatchPerLine"] = true.into();
         let found = grep(&shop, args).await;
         let results = found["results"].as_array().cloned().unwrap_or_default();
-        results.iter().map(|hit| hit["line_number"].as_u64().expect("a number")).collect()
+        results
+            .iter()
+            .map(|hit| hit["line_number"].as_u64().expect("a number"))
+            .collect()
     };
     assert_eq!(lines(json!({"Query": "a.c"})).await, [1]);
-    assert_eq!(lines(json!({"Query": "a.c", "IsRegex": true})).await, [1, 2]);
-    assert_eq!(lines(json!({"Query": "a.c", "IsRegex": true, "CaseInsensitive": true})).await, [1, 2, 3]);
-    assert_eq!(lines(json!({"Query": "abc", "CaseInsensitive": "true"})).await, [2, 3]);
+    assert_eq!(
+        lines(json!({"Query": "a.c", "IsRegex": true})).await,
+        [1, 2]
+    );
+    assert_eq!(
+        lines(json!({"Query": "a.c", "IsRegex": true, "CaseInsensitive": true})).await,
+        [1, 2, 3]
+    );
+    assert_eq!(
+        lines(json!({"Query": "abc", "CaseInsensitive": "true"})).await,
+        [2, 3]
+    );
     assert_eq!(lines(json!({"Query": "^end$", "IsRegex": true})).await, [4]);
     assert_eq!(lines(json!({"Query": "first\nsecond"})).await, [5]);
-    assert_eq!(lines(json!({"Query": "first\\nsec", "IsRegex": true})).await, [5]);
+    assert_eq!(
+        lines(json!({"Query": "first\\nsec", "IsRegex": true})).await,
+        [5]
+    );
     assert_eq!(lines(json!({"Query": "("})).await, [0; 0]);
 
-    assert_eq!(grep(&shop, json!({"Query": "absent"})).await, json!("No results found"));
+    assert_eq!(
+        grep(&shop, json!({"Query": "absent"})).await,
+        json!("No results found")
+    );
     let root = shop.text("work");
     let error = shop
-        .error("grep_search", json!({"Query": "(", "IsRegex": true, "SearchPath": root}))
+        .error(
+            "grep_search",
+            json!({"Query": "(", "IsRegex": true, "SearchPath": root}),
+        )
         .await;
-    assert!(error.starts_with("Query is not a usable regular expression: "), "{error}");
-    let error = shop.error("grep_search", json!({"Query": "", "SearchPath": root})).await;
+    assert!(
+        error.starts_with("Query is not a usable regular expression: "),
+        "{error}"
+    );
+    let error = shop
+        .error("grep_search", json!({"Query": "", "SearchPath": root}))
+        .await;
     assert_eq!(error, "Query is empty; give text to search for");
     let missing = shop.text("work/none");
-    let error = shop.error("grep_search", json!({"Query": "x", "SearchPath": missing})).await;
+    let error = shop
+        .error("grep_search", json!({"Query": "x", "SearchPath": missing}))
+        .await;
     assert_eq!(error, format!("cannot read `{missing}`: it does not exist"));
 }
 
@@ -118,8 +152,14 @@ async fn grep_queries_are_literal_unless_they_are_regular_expressions() {
 async fn f033_ignored_files_are_left_out_unless_named() {
     let shop = Workshop::new();
     for path in [
-        "a.rs", "target/out.rs", "logs/x.log", "logs/keep.log", "sub/gen.rs", "sub/src.rs",
-        ".git/config", "deep/sub/cache/c.rs",
+        "a.rs",
+        "target/out.rs",
+        "logs/x.log",
+        "logs/keep.log",
+        "sub/gen.rs",
+        "sub/src.rs",
+        ".git/config",
+        "deep/sub/cache/c.rs",
     ] {
         shop.write(&format!("work/{path}"), "needle\n");
     }
@@ -138,34 +178,65 @@ async fn f033_ignored_files_are_left_out_unless_named() {
         let query = json!({"Query": "needle", "SearchPath": shop.text(path)});
         assert_eq!(files(&shop, query).await, found, "{path}");
     }
+    for named in ["target/out.rs", "target"] {
+        let named = json!({"Query": "needle", "Includes": [named]});
+        assert_eq!(files(&shop, named).await, ["target/out.rs"]);
+    }
     let included = json!({"Query": "needle", "Includes": ["*.log"]});
-    assert_eq!(files(&shop, included).await, ["logs/keep.log", "logs/x.log"]);
+    assert_eq!(
+        files(&shop, included).await,
+        ["logs/keep.log", "logs/x.log"]
+    );
 }
 
 #[tokio::test]
 async fn f034_includes_are_globs_but_existing_paths_win() {
     let shop = Workshop::new();
-    for path in ["app/[id]/page.tsx", "app/i/page.tsx", "app/i/util.rs", "src/main.rs", "src/a/b.rs"] {
+    for path in [
+        "app/[id]/page.tsx",
+        "app/i/page.tsx",
+        "app/i/util.rs",
+        "src/main.rs",
+        "src/a/b.rs",
+    ] {
         shop.write(&format!("work/{path}"), "needle\n");
     }
     for (includes, found) in [
-        (json!(["*.tsx"]), vec!["app/[id]/page.tsx", "app/i/page.tsx"]),
+        (
+            json!(["*.tsx"]),
+            vec!["app/[id]/page.tsx", "app/i/page.tsx"],
+        ),
         (json!(["app/[id]/page.tsx"]), vec!["app/[id]/page.tsx"]),
         (json!(["app/[id]"]), vec!["app/[id]/page.tsx"]),
-        (json!([shop.text("work/app/[id]")]), vec!["app/[id]/page.tsx"]),
+        (
+            json!([shop.text("work/app/[id]")]),
+            vec!["app/[id]/page.tsx"],
+        ),
         (json!(["src"]), vec!["src/a/b.rs", "src/main.rs"]),
         (json!(["src/"]), vec!["src/a/b.rs", "src/main.rs"]),
         (json!(["src/*.rs"]), vec!["src/main.rs"]),
         (json!(["!app", "!a"]), vec!["src/main.rs"]),
         (json!(["*.rs", "!src/**"]), vec!["app/i/util.rs"]),
-        (json!([]), vec!["app/[id]/page.tsx", "app/i/page.tsx", "app/i/util.rs", "src/a/b.rs", "src/main.rs"]),
+        (
+            json!([]),
+            vec![
+                "app/[id]/page.tsx",
+                "app/i/page.tsx",
+                "app/i/util.rs",
+                "src/a/b.rs",
+                "src/main.rs",
+            ],
+        ),
     ] {
         let args = json!({"Query": "needle", "Includes": includes});
         assert_eq!(files(&shop, args).await, found, "{includes}");
     }
     let bad = json!({"Query": "x", "Includes": ["{a"], "SearchPath": shop.text("work")});
     let error = shop.error("grep_search", bad).await;
-    assert!(error.starts_with("\"{a\" is not a usable glob: "), "{error}");
+    assert!(
+        error.starts_with("\"{a\" is not a usable glob: "),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -187,12 +258,18 @@ async fn grep_shows_fifty_and_counts_all() {
         .flat_map(|number| [1, 2].map(|line| (shop.text(&format!("work/f{number:02}")), line)))
         .collect();
     assert_eq!(places, expected);
-    assert_eq!((&found["num_elided_results"], &found["total"]), (&json!(70), &json!(120)));
+    assert_eq!(
+        (&found["num_elided_results"], &found["total"]),
+        (&json!(70), &json!(120))
+    );
 
     let one = shop.write("work/many", "needle\n".repeat(1000));
     let args = json!({"Query": "needle", "MatchPerLine": true, "SearchPath": one});
     let found = grep(&shop, args).await;
-    assert_eq!((&found["num_elided_results"], &found["total"]), (&json!(950), &json!(1000)));
+    assert_eq!(
+        (&found["num_elided_results"], &found["total"]),
+        (&json!(950), &json!(1000))
+    );
 }
 
 #[tokio::test]
@@ -201,7 +278,9 @@ async fn a_match_in_a_very_long_line_is_not_lost() {
     let filler = "€".repeat(100_000);
     shop.write("work/min.js", format!("{filler}needle{filler}\n"));
     let found = grep(&shop, json!({"Query": "needle", "MatchPerLine": true})).await;
-    let line = found["results"][0]["line_content"].as_str().expect("a line");
+    let line = found["results"][0]["line_content"]
+        .as_str()
+        .expect("a line");
     assert!(line.contains("€needle€") && line.starts_with('…') && line.ends_with('…'));
     assert!(line.len() < 530, "{}", line.len());
 }
@@ -210,10 +289,16 @@ async fn a_match_in_a_very_long_line_is_not_lost() {
 async fn grep_skips_binary_files_and_reads_utf_16() {
     let shop = Workshop::new();
     shop.write("work/bin", b"needle\n\0\x01\x02needle\n");
-    let utf16: Vec<u8> = "\u{feff}needle\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let utf16: Vec<u8> = "\u{feff}needle\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
     shop.write("work/utf16", utf16);
     shop.write("work/latin1", b"caf\xe9 needle\n");
-    assert_eq!(files(&shop, json!({"Query": "needle"})).await, ["latin1", "utf16"]);
+    assert_eq!(
+        files(&shop, json!({"Query": "needle"})).await,
+        ["latin1", "utf16"]
+    );
 }
 
 #[tokio::test]
@@ -224,7 +309,10 @@ async fn contained_searches_stay_inside() {
     symlink("../outside", shop.path("work/link")).expect("a link");
     symlink("../outside/secret", shop.path("work/file-link")).expect("a link");
     symlink("real", shop.path("work/good")).expect("a link");
-    assert_eq!(files(&shop, json!({"Query": "needle"})).await, ["real/file"]);
+    assert_eq!(
+        files(&shop, json!({"Query": "needle"})).await,
+        ["real/file"]
+    );
     let good = json!({"Query": "needle", "SearchPath": shop.text("work/good")});
     assert_eq!(files(&shop, good).await, ["good/file"]);
     for tool in ["grep_search", "find_by_name"] {
@@ -234,7 +322,10 @@ async fn contained_searches_stay_inside() {
                 "Query": "needle", "SearchPath": path, "SearchDirectory": path, "Pattern": "",
             });
             let error = shop.error(tool, args).await;
-            assert!(error.contains("is outside the allowed directories"), "{error}");
+            assert!(
+                error.contains("is outside the allowed directories"),
+                "{error}"
+            );
         }
     }
 }
@@ -250,8 +341,14 @@ async fn find(shop: &Workshop, mut args: Value) -> String {
 fn tree() -> Workshop {
     let shop = Workshop::new();
     for path in [
-        "src/main.rs", "src/lib.rs", "src/Lib.RS", "src/data.d/x.toml", ".hidden/a.rs", "README.md",
-        "target/out.rs", "app/[id]/page.tsx",
+        "src/main.rs",
+        "src/lib.rs",
+        "src/Lib.RS",
+        "src/data.d/x.toml",
+        ".hidden/a.rs",
+        "README.md",
+        "target/out.rs",
+        "app/[id]/page.tsx",
     ] {
         shop.write(&format!("work/{path}"), "");
     }
@@ -268,23 +365,44 @@ async fn find_by_name_filters() {
             "README.md app/ app/[id]/ app/[id]/page.tsx src/ src/Lib.RS src/data.d/ \
              src/data.d/x.toml src/lib.rs src/main.rs",
         ),
-        (json!({"Pattern": "*.rs"}), "src/Lib.RS src/lib.rs src/main.rs"),
+        (
+            json!({"Pattern": "*.rs"}),
+            "src/Lib.RS src/lib.rs src/main.rs",
+        ),
         (json!({"Pattern": "*.RS"}), "src/Lib.RS"),
         (json!({"Pattern": "lib*"}), "src/Lib.RS src/lib.rs"),
         (json!({"Pattern": "Lib*"}), "src/Lib.RS"),
         (json!({"Pattern": "src"}), "src/"),
         (json!({"Pattern": "[id]"}), "app/[id]/"),
-        (json!({"Pattern": "src/*.rs"}), "src/Lib.RS src/lib.rs src/main.rs"),
+        (
+            json!({"Pattern": "src/*.rs"}),
+            "src/Lib.RS src/lib.rs src/main.rs",
+        ),
         (json!({"Pattern": "**/page.*"}), "app/[id]/page.tsx"),
         (json!({"Pattern": "app/[id]/page.tsx"}), "app/[id]/page.tsx"),
-        (json!({"Type": "directory"}), "app/ app/[id]/ src/ src/data.d/"),
+        (
+            json!({"Type": "directory"}),
+            "app/ app/[id]/ src/ src/data.d/",
+        ),
         (json!({"Type": "file", "MaxDepth": 1}), "README.md"),
         (json!({"MaxDepth": "1"}), "README.md app/ src/"),
-        (json!({"Extensions": ["d", ".toml"]}), "src/data.d/ src/data.d/x.toml"),
+        (
+            json!({"Extensions": ["d", ".toml"]}),
+            "src/data.d/ src/data.d/x.toml",
+        ),
         (json!({"Extensions": ["d"], "Type": "file"}), ""),
-        (json!({"Pattern": "*.rs", "Excludes": ["main*"]}), "src/Lib.RS src/lib.rs"),
-        (json!({"Type": "file", "Excludes": ["src", "[id]"]}), "README.md app/[id]/page.tsx"),
-        (json!({"Type": "file", "Excludes": ["src", "app/[id]"]}), "README.md"),
+        (
+            json!({"Pattern": "*.rs", "Excludes": ["main*"]}),
+            "src/Lib.RS src/lib.rs",
+        ),
+        (
+            json!({"Type": "file", "Excludes": ["src", "[id]"]}),
+            "README.md app/[id]/page.tsx",
+        ),
+        (
+            json!({"Type": "file", "Excludes": ["src", "app/[id]"]}),
+            "README.md",
+        ),
         (
             json!({"Pattern": format!("{}/src/m*", shop.text("work")), "FullPath": true}),
             "src/main.rs",
@@ -305,15 +423,30 @@ async fn find_by_name_shows_fifty_and_counts_all() {
         shop.write(&format!("work/f{number:03}"), "");
     }
     let text = find(&shop, json!({"Pattern": "f*"})).await;
-    assert!(text.starts_with("Found 123 results\nf000\nf001\n"), "{text}");
-    assert!(text.ends_with("\nf049\n(...73 more results not shown)\n"), "{text}");
+    assert!(
+        text.starts_with("Found 123 results\nf000\nf001\n"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("\nf049\n(...73 more results not shown)\n"),
+        "{text}"
+    );
 
     let args = json!({"Pattern": "f00?", "SearchDirectory": shop.text("work")});
-    let Action::FindFile { path, query, output } = shop.action("find_by_name", args).await else {
+    let Action::FindFile {
+        path,
+        query,
+        output,
+    } = shop.action("find_by_name", args).await
+    else {
         panic!("another action");
     };
     assert_eq!((path, query.as_str()), (shop.text("work"), "f00?"));
-    assert!(output.expect("an output").starts_with("Found 10 results\nf000\n"));
+    assert!(
+        output
+            .expect("an output")
+            .starts_with("Found 10 results\nf000\n")
+    );
 }
 
 #[tokio::test]
@@ -322,8 +455,14 @@ async fn find_by_name_says_what_is_wrong() {
     let root = shop.text("work");
     for (args, message) in [
         (json!({"Pattern": "{a"}), "Pattern is not a usable glob: "),
-        (json!({"Pattern": "", "Excludes": ["{a"]}), "\"{a\" is not a usable glob: "),
-        (json!({"Pattern": "", "Type": "socket"}), "`Type`: expected one of "),
+        (
+            json!({"Pattern": "", "Excludes": ["{a"]}),
+            "\"{a\" is not a usable glob: ",
+        ),
+        (
+            json!({"Pattern": "", "Type": "socket"}),
+            "`Type`: expected one of ",
+        ),
         (json!({}), "`Pattern`: required, but missing"),
     ] {
         let mut args = args;
@@ -332,7 +471,12 @@ async fn find_by_name_says_what_is_wrong() {
         assert!(error.starts_with(message), "{error}");
     }
     let file = shop.text("work/README.md");
-    let error = shop.error("find_by_name", json!({"SearchDirectory": file, "Pattern": ""})).await;
+    let error = shop
+        .error(
+            "find_by_name",
+            json!({"SearchDirectory": file, "Pattern": ""}),
+        )
+        .await;
     assert_eq!(error, format!("`{file}` is not a directory"));
 }
 
@@ -340,6 +484,12 @@ async fn find_by_name_says_what_is_wrong() {
 async fn f034_names_with_line_ends_stay_on_their_line() {
     let shop = Workshop::new();
     shop.write("work/new\nline", "needle");
-    assert_eq!(find(&shop, json!({})).await, "Found 1 results\nnew\\nline\n");
-    assert_eq!(files(&shop, json!({"Query": "needle"})).await, ["new\\nline"]);
+    assert_eq!(
+        find(&shop, json!({})).await,
+        "Found 1 results\nnew\\nline\n"
+    );
+    assert_eq!(
+        files(&shop, json!({"Query": "needle"})).await,
+        ["new\\nline"]
+    );
 }

@@ -26,7 +26,9 @@ impl Workshop {
     /// Tools that stay in `work` below the folder.
     #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "needs file tools"))]
     pub(crate) fn contained() -> Self {
-        Self::with(RunCommandOptions::default(), |root| FileAccess::contained([root.join("work")]))
+        Self::with(RunCommandOptions::default(), |root| {
+            FileAccess::contained([root.join("work")])
+        })
     }
 
     pub(crate) fn with(
@@ -37,7 +39,10 @@ impl Workshop {
         let root = folder.path().canonicalize().expect("a real path");
         fs::create_dir(root.join("work")).expect("a folder");
         let access = access(&root);
-        let tools = built_ins(BuiltInOptions { access, run_command });
+        let tools = built_ins(BuiltInOptions {
+            access,
+            run_command,
+        });
         Self {
             registry: Registry::with_tools(tools).expect("proper tools"),
             root,
@@ -101,10 +106,14 @@ impl Workshop {
 
     /// The message of a failing call.
     pub(crate) async fn error(&self, tool: &str, args: Value) -> String {
-        self.call(tool, args).await.expect_err("a failure").to_string()
+        self.call(tool, args)
+            .await
+            .expect_err("a failure")
+            .to_string()
     }
 
     /// What observers are shown of a successful call.
+    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "needs file tools"))]
     pub(crate) async fn action(&self, tool: &str, args: Value) -> Action {
         let output = self.call(tool, args).await.expect("success");
         output.action.expect("an action")

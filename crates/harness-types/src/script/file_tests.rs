@@ -18,13 +18,13 @@ fn the_documented_example_reads_as_what_it_says() {
             ScriptedTurn::new()
                 .expecting(Expectation {
                     last_input_contains: vec!["what is in".into()],
-                    tools_include: vec!["list_directory".into(), "view_file".into()],
+                    tools_include: vec!["list_dir".into(), "view_file".into()],
                     ..Expectation::default()
                 })
                 .delay(ms(20))
                 .thinking("The user wants to know what the folder holds.")
                 .text_chunks(["Let me ", "look."])
-                .call("list_directory", json!({"DirectoryPath": "${workspace}"}))
+                .call("list_dir", json!({"DirectoryPath": "${workspace}"}))
                 .usage(Usage {
                     prompt_tokens: 900,
                     candidates_tokens: 30,

@@ -123,7 +123,7 @@ pub enum ScriptError {
 /// let turn = ScriptedTurn::new()
 ///     .thinking("The user wants a listing.")
 ///     .text("Let me look.")
-///     .call("list_directory", json!({"DirectoryPath": "/work"}));
+///     .call("list_dir", json!({"DirectoryPath": "/work"}));
 /// assert_eq!(turn.parts.len(), 3);
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]

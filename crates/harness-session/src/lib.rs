@@ -1,0 +1,55 @@
+//! Conversations kept in SQLite: one file each, locked, repaired when damaged.
+//!
+//! [`SqliteStore`] is a [`SessionStore`](harness_types::SessionStore) over a folder. A conversation
+//! `ID` is the file `ID.session.db` in it, which ordinary SQLite tools can read, and
+//! `ID.session.lock` while somebody has it open.
+//!
+//! # What is promised
+//!
+//! * A record that [`append`](harness_types::SessionStore::append) has accepted survives the death
+//!   of the process, however sudden. Pieces of streaming text are the exception: they are written
+//!   at most 250 ms or 64 KiB late.
+//! * Loss of power leaves a file that opens, with every turn that ended before the last second or
+//!   so: after a turn has ended the file is synced in the background.
+//! * Nobody else writes a conversation that is open here; who tries is told which process has it.
+//!   The lock dies with the process.
+//! * A damaged file is never overwritten and never taken for an empty conversation: it is moved
+//!   aside, what can be read of it goes into a new file, and the caller is told.
+//! * Files have mode 0600, a folder made here 0700. Another program's files are left alone.
+//!
+//! # Example
+//!
+//! ```
+//! use harness_session::SqliteStore;
+//! use harness_types::{ConversationId, Record, RecordBody, SessionStore as _, Timestamp};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let id = ConversationId::from_random([1; 16]);
+//! let opened = Record {
+//!     at: Timestamp::from_micros(0),
+//!     body: RecordBody::Opened { conversation: id.clone() },
+//! };
+//!
+//! let store = SqliteStore::new(folder.path());
+//! assert_eq!(store.load(&id).await?, None);
+//! store.append(&id, &[opened.clone()]).await?;
+//! drop(store);
+//!
+//! let loaded = SqliteStore::new(folder.path()).load(&id).await?.expect("it was kept");
+//! assert_eq!(loaded.records, [opened]);
+//! # Ok(()) }
+//! ```
+//!
+//! # Limits
+//!
+//! Records are read whole on load. A version of the format that is newer than this crate is
+//! refused, by number.
+
+mod file;
+mod salvage;
+mod store;
+mod sync;
+
+pub use store::{SqliteStore, database_path};
