@@ -33,7 +33,7 @@ mod table;
 mod tree;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -73,14 +73,21 @@ fn main() -> anyhow::Result<ExitCode> {
         _ => None,
     };
     let stage = Stage { ours, peer, scale };
+    let load = Load::now();
     let table = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?
         .block_on(scene::all(&stage));
 
-    std::io::stdout().write_all(table.render().as_bytes())?;
+    let mut text = table.render();
+    if scale == Scale::Smoke {
+        text.push_str("\nA smoke run: counts are small, and nothing here is a figure.\n");
+    } else if let Some(remark) = load.remark() {
+        text.push_str(&format!("\n{remark}\n"));
+    }
+    std::io::stdout().write_all(text.as_bytes())?;
     if let Some(path) = &args.json {
-        write_json(&stage, &table, path)?;
+        write_json(&stage, &load, &table, path)?;
     }
     Ok(match table.is_complete() {
         true => ExitCode::SUCCESS,
@@ -88,14 +95,44 @@ fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-fn write_json(stage: &Stage, table: &Table, path: &PathBuf) -> anyhow::Result<()> {
+/// How busy the machine was before the run.
+#[derive(Debug)]
+struct Load {
+    cores: usize,
+    /// The load average of the last minute.
+    average: Option<f64>,
+}
+
+impl Load {
+    fn now() -> Self {
+        let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let average = text.split(' ').next().and_then(|word| word.parse().ok());
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            average,
+        }
+    }
+
+    /// What a reader of the figures has to know, if anything.
+    fn remark(&self) -> Option<String> {
+        let average = self.average?;
+        (average > self.cores as f64 / 2.0).then(|| {
+            format!(
+                "The machine had other work (load {average} on {} cores): the ratios are rough.",
+                self.cores
+            )
+        })
+    }
+}
+
+fn write_json(stage: &Stage, load: &Load, table: &Table, path: &Path) -> anyhow::Result<()> {
     let program = |contender: &Contender| contender.program().display().to_string();
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let json = serde_json::json!({
         "harness": program(&stage.ours),
         "peer": stage.peer.as_ref().map(program),
         "smoke": stage.scale == Scale::Smoke,
-        "cores": cores,
+        "cores": load.cores,
+        "load_average": load.average,
         "rows": table.to_json(),
     });
     std::fs::write(path, format!("{json:#}\n"))

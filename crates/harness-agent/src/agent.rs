@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use harness_toolkit::Registry;
-use harness_types::{
-    Command, Config, Conversation, ConversationId, Loaded, Model, Note, SessionStore, Touch,
-};
+use harness_types::{Command, Config, ConversationId, Loaded, Model, SessionStore};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::driver::Driver;
-use crate::{Catalogue, Error, Machine};
+use crate::{Catalogue, Error, Machine, Observer};
 
 /// How many commands may wait for the loop before [`Agent::send`] waits too.
 const COMMAND_QUEUE: usize = 256;
@@ -32,24 +30,6 @@ pub struct AgentParts {
     pub observer: Box<dyn Observer>,
     /// What the store has of the conversation; `None` for a new one.
     pub loaded: Option<Loaded>,
-}
-
-/// Watches a conversation. Called by the loop between steps: implementations hand over what they
-/// need and return at once.
-pub trait Observer: Send + std::fmt::Debug {
-    /// The conversation has changed; the records behind the change have been kept.
-    fn changed(&mut self, conversation: &Conversation, touches: &[Touch]);
-
-    /// The conversation has been taken up again; what there is of it was not told as changes.
-    /// Called at most once, before [`Agent::spawn`] returns.
-    fn resumed(&mut self, conversation: &Conversation) {
-        let _ = conversation;
-    }
-
-    /// The loop ignored something.
-    fn noted(&mut self, note: &Note) {
-        tracing::warn!("{note}");
-    }
 }
 
 /// A running conversation.

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::agent::Observer;
+use crate::Observer;
 use crate::machine::{Effect, Machine, ModelEnd, Outcome, Stamp, Stimulus};
 
 /// How many pieces of an answer that are there already are taken in one go.

@@ -63,10 +63,12 @@ mod catalogue;
 mod driver;
 mod error;
 mod machine;
+mod observer;
 mod prompt;
 
-pub use agent::{Agent, AgentParts, Observer};
+pub use agent::{Agent, AgentParts};
 pub use catalogue::Catalogue;
 pub use error::Error;
 pub use harness_toolkit::Registry;
 pub use machine::{Effect, Machine, ModelEnd, Outcome, Stamp, Stimulus};
+pub use observer::Observer;

@@ -175,6 +175,10 @@ impl Assemble for Assembler {
             Some(folder) => Arc::new(SqliteStore::new(folder)),
             None => Arc::new(MemoryStore::new()),
         };
-        Ok(Assembly { model, tools, store })
+        Ok(Assembly {
+            model,
+            tools,
+            store,
+        })
     }
 }

@@ -17,7 +17,7 @@ use crate::commands::{self, Asked, Said};
 use crate::dialect::Dialect;
 use crate::initialise::{self, Requested};
 use crate::pump::Pump;
-use crate::server::Settled;
+use crate::settled::Settled;
 use crate::{events, limits};
 
 type Incoming = Result<Message, tungstenite::Error>;

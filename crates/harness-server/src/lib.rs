@@ -49,6 +49,7 @@ mod initialise;
 pub mod limits;
 mod pump;
 mod server;
+mod settled;
 mod upgrade;
 
 pub use error::Error;

@@ -1,18 +1,15 @@
 //! Accepting connections, and ending well.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harness_host::{Blueprint, Host};
-use harness_proto::localharness::ClientInfo;
-use harness_types::Secret;
+use harness_host::Host;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::settled::Settled;
 use crate::{Bound, Error, connection, limits, upgrade};
 
 /// Why a server ended.
@@ -30,32 +27,6 @@ pub enum Ending {
 pub struct Server {
     bound: Bound,
     host: Host,
-}
-
-/// What the handshake settled for every connection.
-#[derive(Debug)]
-pub(crate) struct Settled {
-    key: Secret,
-    user_agent: String,
-    storage: Option<PathBuf>,
-    env: BTreeMap<String, String>,
-    stopping: watch::Receiver<bool>,
-}
-
-impl Settled {
-    /// Adds what came with the handshake rather than with the conversation.
-    pub(crate) fn complete(&self, blueprint: &mut Blueprint) {
-        blueprint.user_agent.clone_from(&self.user_agent);
-        blueprint.storage.clone_from(&self.storage);
-        blueprint.commands.env.clone_from(&self.env);
-    }
-
-    /// Waits until the server stops.
-    pub(crate) async fn stopping(&self) {
-        let mut stopping = self.stopping.clone();
-        // An error means that the server is gone.
-        let _ = stopping.wait_for(|stop| *stop).await;
-    }
 }
 
 impl Server {
@@ -77,17 +48,12 @@ impl Server {
     ///
     /// Dropping the future ends connections without a close frame.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Ending, Error> {
-        let Self { bound, host } = self;
+        let Self { mut bound, host } = self;
         let (stopping, receiver) = watch::channel(false);
-        let settled = Arc::new(Settled {
-            key: bound.key,
-            user_agent: user_agent(&bound.client),
-            storage: bound.storage,
-            env: bound.env,
-            stopping: receiver,
-        });
+        let sockets = std::mem::take(&mut bound.listeners);
+        let settled = Arc::new(Settled::new(bound, receiver));
         let mut listeners = Vec::new();
-        for listener in bound.listeners {
+        for listener in sockets {
             listener.set_nonblocking(true).map_err(Error::Serve)?;
             listeners.push(TcpListener::from_std(listener).map_err(Error::Serve)?);
         }
@@ -162,55 +128,5 @@ async fn serve(stream: TcpStream, host: Host, settled: Arc<Settled>) {
     match upgraded {
         Ok(socket) => connection::serve(socket, host, settled).await,
         Err(refused) => tracing::warn!("a connection was refused: {refused}"),
-    }
-}
-
-/// What the model's provider is told: the SDK, where there is one, and who we are.
-fn user_agent(client: &ClientInfo) -> String {
-    let word = |text: &str| -> String {
-        text.chars()
-            .filter(|c| c.is_ascii_graphic() && !"/();".contains(*c))
-            .collect()
-    };
-    let pair = |name: &str, version: &str| {
-        let (name, version) = (word(name), word(version));
-        (!name.is_empty() && !version.is_empty()).then(|| format!("{name}/{version}"))
-    };
-    let sdk = (client.language() == "python")
-        .then(|| pair("google-antigravity-sdk", client.version()))
-        .flatten();
-    let words = [
-        sdk,
-        pair(client.language(), client.language_version()),
-        pair("client-os", client.os()),
-        pair("client-os-ver", client.os_version()),
-        pair("harness", env!("CARGO_PKG_VERSION")),
-    ];
-    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_user_agent_names_the_sdk_and_the_harness() {
-        let client = ClientInfo {
-            language: Some("python".into()),
-            version: Some("0.1.22".into()),
-            language_version: Some("3.11.7\r\nX-Evil: 1".into()),
-            ..Default::default()
-        };
-        assert_eq!(
-            user_agent(&client),
-            concat!(
-                "google-antigravity-sdk/0.1.22 python/3.11.7X-Evil:1 harness/",
-                env!("CARGO_PKG_VERSION")
-            )
-        );
-        assert_eq!(
-            user_agent(&ClientInfo::default()),
-            concat!("harness/", env!("CARGO_PKG_VERSION"))
-        );
     }
 }

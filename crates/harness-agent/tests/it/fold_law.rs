@@ -326,6 +326,8 @@ impl Watched {
                 ];
                 let ids = ["", "a", "b", "a-1", "call-0", "c"];
                 let args = match args % 8 {
+                    // What `finish` needs, often enough to get there.
+                    _ if tool % 12 == 7 && args % 2 == 0 => json!({"n": args}),
                     0 => json!({"path": "/x", "n": "3"}),
                     1 => json!({"path": 5}),
                     2 => json!({"n": args}),
@@ -469,12 +471,6 @@ impl Watched {
             ..
         } = outcome;
         let mut denied = BTreeSet::new();
-        if std::env::var_os("LAW").is_some() {
-            for r in &records {
-                eprintln!("{:?}", r.body);
-            }
-            eprintln!("--");
-        }
         for record in &records {
             self.shadow.apply(record);
             self.follow(&record.body, refused_idle, &mut denied);

@@ -47,9 +47,7 @@ impl<'a> Entry<'a> {
             "/quit" | "/exit" => Self::Quit,
             // A path may begin a prompt; a command is one word of letters.
             _ => match line.strip_prefix('/') {
-                Some(word)
-                    if !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase()) =>
-                {
+                Some(word) if !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase()) => {
                     Self::Unknown(line)
                 }
                 _ => Self::Prompt(line),
@@ -209,7 +207,10 @@ mod tests {
         assert_eq!(read(" /help "), Entry::Help);
         assert_eq!(read("/exit"), Entry::Quit);
         assert_eq!(read("/helo"), Entry::Unknown("/helo"));
-        assert_eq!(read("/etc/hosts is odd"), Entry::Prompt("/etc/hosts is odd"));
+        assert_eq!(
+            read("/etc/hosts is odd"),
+            Entry::Prompt("/etc/hosts is odd")
+        );
         assert_eq!(read("/etc/hosts"), Entry::Prompt("/etc/hosts"));
         assert_eq!(read("/"), Entry::Prompt("/"));
         assert_eq!(read("   "), Entry::Nothing);

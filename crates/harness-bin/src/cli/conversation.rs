@@ -156,10 +156,8 @@ impl Conversation {
             Some(Decision::Refused) => report.refused += 1,
             _ => {}
         }
-        if let (
-            Some(decision),
-            harness_types::RequestPayload::Confirmation { tool, call, .. },
-        ) = (decision, &request.payload)
+        if let (Some(decision), harness_types::RequestPayload::Confirmation { tool, call, .. }) =
+            (decision, &request.payload)
         {
             self.view.decided(&mut self.output, tool, call, decision);
         }

@@ -102,10 +102,7 @@ impl Demo {
         self.proof(workspace)?;
         self.heading("How long it took");
         self.field("turn", &turn_time(took));
-        self.field(
-            "end",
-            &format!("{}, {status}", millis(shutdown)),
-        );
+        self.field("end", &format!("{}, {status}", millis(shutdown)));
         if let Outcome::Failed(error) = &end.outcome {
             anyhow::bail!("the turn failed: {error}");
         }
@@ -166,7 +163,11 @@ impl Demo {
         let outcome = self.output.styled(Style::Dim, &outcome);
         self.output
             .line(&format!("  {mark} {tool:<16} {subject}  {outcome}"));
-        for line in step.run_command.iter().flat_map(|run| run.combined_output().lines()) {
+        for line in step
+            .run_command
+            .iter()
+            .flat_map(|run| run.combined_output().lines())
+        {
             let line = self.output.styled(Style::Dim, &format!("    │ {line}"));
             self.output.line(&line);
         }
@@ -278,9 +279,8 @@ fn describe(step: &StepUpdate, workspace: &Path) -> Option<(&'static str, String
 fn difference(before: &str, after: &str) -> Vec<String> {
     let old: Vec<&str> = before.lines().collect();
     let new: Vec<&str> = after.lines().collect();
-    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| {
-        pairs.take_while(|(a, b)| a == b).count()
-    };
+    let same =
+        |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
     let head = same(&mut old.iter().zip(&new));
     let tail = same(&mut old[head..].iter().rev().zip(new[head..].iter().rev()));
     let context = |at: Option<&&str>| at.map(|line| format!("  {line}"));

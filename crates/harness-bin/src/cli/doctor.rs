@@ -199,24 +199,11 @@ fn workspace(named: Option<&Path>) -> Check {
 }
 
 fn model(args: &DoctorArgs, environment: &Environment) -> Vec<Check> {
-    let mut checks = Vec::new();
-    match setup::model(&args.model, environment) {
-        Ok(spec) => {
-            checks.push(Check::ok("model", &spec.name));
-            if let Endpoint::Custom { config, .. } = &spec.endpoint {
-                if let Err(error) = crate::scripted::model(config, &[std::env::temp_dir()]) {
-                    let detail = crate::scripted::describe(&error);
-                    checks.push(Check::broken("script", detail, "repair the script"));
-                }
-                return checks;
-            }
-        }
-        // What is missing is told below.
-        Err(_) if environment.get("GEMINI_API_KEY").is_none() => {}
-        Err(failure) => {
-            checks.push(Check::broken("model", failure.to_string(), "name another"));
-        }
+    let name = setup::model_name(&args.model, environment);
+    if name.starts_with("script:") {
+        return vec![script(args, environment)];
     }
+    let mut checks = vec![Check::ok("model", name)];
     checks.push(match environment.get("GEMINI_API_KEY") {
         Some(_) => Check::ok("key", "GEMINI_API_KEY is set"),
         None => Check::warning(
@@ -235,6 +222,20 @@ fn model(args: &DoctorArgs, environment: &Environment) -> Vec<Check> {
         ),
     });
     checks
+}
+
+fn script(args: &DoctorArgs, environment: &Environment) -> Check {
+    let name = "model";
+    let advice = "name a script that can be read with --model script:FILE";
+    let config = match setup::model(&args.model, environment).map(|spec| spec.endpoint) {
+        Ok(Endpoint::Custom { config, .. }) => config,
+        Ok(_) => return Check::broken(name, "it is no script", advice),
+        Err(failure) => return Check::broken(name, failure.to_string(), advice),
+    };
+    match crate::scripted::model(&config, &[std::env::temp_dir()]) {
+        Ok(_) => Check::ok(name, setup::model_name(&args.model, environment)),
+        Err(error) => Check::broken(name, crate::scripted::describe(&error), advice),
+    }
 }
 
 async fn reach(url: &str) -> Check {

@@ -15,7 +15,10 @@ use crate::environment::Environment;
 pub(crate) struct Output {
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
-    colours: bool,
+    /// Whether standard output has colours.
+    colourful_stdout: bool,
+    /// Whether standard error has colours.
+    colourful_stderr: bool,
     /// Whether a spinner may be drawn.
     spins: bool,
     /// Whether one is on the screen.
@@ -27,7 +30,7 @@ pub(crate) struct Output {
     closed: bool,
 }
 
-/// How a piece of a line on standard error looks. Nothing depends on it alone.
+/// How a piece of a line looks. Nothing depends on it alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -38,16 +41,33 @@ pub(crate) enum Style {
     Ask,
 }
 
+impl Style {
+    fn paint(self, text: &str) -> String {
+        let code = match self {
+            Self::Plain => return text.to_owned(),
+            Self::Dim => 2,
+            Self::Bold => 1,
+            Self::Good => 32,
+            Self::Bad => 31,
+            Self::Ask => 33,
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
 impl Output {
     /// The streams of this process.
     pub(crate) fn new(environment: &Environment) -> Self {
+        let stdout_is_terminal = io::stdout().is_terminal();
         let stderr_is_terminal = io::stderr().is_terminal();
         let dumb = environment.get("TERM").is_none_or(|term| term == "dumb");
+        // https://no-color.org: any value but the empty one.
+        let colours = !dumb && environment.get("NO_COLOR").is_none();
         Self {
-            stdout_is_terminal: io::stdout().is_terminal(),
+            stdout_is_terminal,
             stderr_is_terminal,
-            // https://no-color.org: any value but the empty one.
-            colours: stderr_is_terminal && !dumb && environment.get("NO_COLOR").is_none(),
+            colourful_stdout: stdout_is_terminal && colours,
+            colourful_stderr: stderr_is_terminal && colours,
             spins: stderr_is_terminal && !dumb,
             spinning: false,
             mid_line: false,
@@ -112,7 +132,11 @@ impl Output {
         }
         let mut line = String::new();
         for (style, text) in pieces {
-            line.push_str(&self.styled(*style, &printable(text)));
+            let text = printable(text);
+            line.push_str(&match self.colourful_stderr {
+                true => style.paint(&text),
+                false => text,
+            });
         }
         line.push('\n');
         // Nobody can be told when standard error is gone.
@@ -124,18 +148,10 @@ impl Output {
         self.note(&[(Style::Bad, "harness: "), (Style::Plain, message)]);
     }
 
-    /// `text` in a style, if there are any.
+    /// `text` in a style, for standard output.
     pub(crate) fn styled(&self, style: Style, text: &str) -> String {
-        let code = match style {
-            Style::Plain => "",
-            Style::Dim => "2",
-            Style::Bold => "1",
-            Style::Good => "32",
-            Style::Bad => "31",
-            Style::Ask => "33",
-        };
-        if self.colours && !code.is_empty() {
-            format!("\x1b[{code}m{text}\x1b[0m")
+        if self.colourful_stdout {
+            style.paint(text)
         } else {
             text.to_owned()
         }
@@ -153,7 +169,11 @@ impl Output {
         }
         let columns = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
         let line = spinner::line(elapsed, &printable(doing), columns.max(20));
-        let line = format!("\r\x1b[2K{}", self.styled(Style::Dim, &line));
+        let line = match self.colourful_stderr {
+            true => Style::Dim.paint(&line),
+            false => line,
+        };
+        let line = format!("\r\x1b[2K{line}");
         let _ = io::stderr().write_all(line.as_bytes());
         self.spinning = true;
     }

@@ -24,9 +24,7 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     // A person is asked on the terminal that shows standard error; standard output may be a file.
     let can_ask = std::io::stdin().is_terminal() && output.stderr_is_terminal();
-    let lines = can_ask
-        .then(Lines::from_terminal)
-        .and_then(Result::ok);
+    let lines = can_ask.then(Lines::from_terminal).and_then(Result::ok);
     let presence = match lines {
         Some(_) => Presence::Person,
         None => Presence::Nobody,

@@ -181,11 +181,7 @@ pub(crate) fn schema(path: &Path) -> Result<serde_json::Value, Failure> {
 ///
 /// [`Failure::Usage`] when there is no key for it, or its script cannot be read.
 pub(crate) fn model(args: &ModelArgs, environment: &Environment) -> Result<ModelSpec, Failure> {
-    let name = args
-        .model
-        .as_deref()
-        .or_else(|| environment.get("HARNESS_MODEL"))
-        .unwrap_or(DEFAULT_MODEL);
+    let name = model_name(args, environment);
     let (name, endpoint) = match name.strip_prefix("script:") {
         Some(path) => (
             SCRIPT,
@@ -202,6 +198,14 @@ pub(crate) fn model(args: &ModelArgs, environment: &Environment) -> Result<Model
         endpoint,
         headers: BTreeMap::new(),
     })
+}
+
+/// What the arguments and the environment say about the model, or its default.
+pub(crate) fn model_name<'a>(args: &'a ModelArgs, environment: &'a Environment) -> &'a str {
+    args.model
+        .as_deref()
+        .or_else(|| environment.get("HARNESS_MODEL"))
+        .unwrap_or(DEFAULT_MODEL)
 }
 
 /// The address the arguments and the environment name.
@@ -522,7 +526,10 @@ mod tests {
         assert!(model(&args(Some("http://127.0.0.1:9")), &none).is_ok());
         for url in [None, Some("https://example.com")] {
             let failure = model(&args(url), &none).unwrap_err().to_string();
-            assert!(failure.starts_with("GEMINI_API_KEY is not set"), "{failure}");
+            assert!(
+                failure.starts_with("GEMINI_API_KEY is not set"),
+                "{failure}"
+            );
         }
         let environment = Environment::from_pairs([
             ("GEMINI_API_KEY".into(), "k".into()),
