@@ -134,11 +134,8 @@ impl Running {
     /// Ends its standard input, and returns how long it took to end.
     pub(crate) async fn stop(mut self) -> anyhow::Result<Duration> {
         let start = Instant::now();
-        self.process.close_stdin();
-        process::ended(self.process.pid()).await?;
-        let took = start.elapsed();
-        self.process.exit().await?;
-        Ok(took)
+        self.process.shut_down().await?;
+        Ok(start.elapsed())
     }
 
     /// The configuration that SDK 0.1.22 sends for an agent with the tools that need nobody else.

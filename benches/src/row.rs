@@ -21,6 +21,7 @@ pub(crate) enum Row {
     FindTurn,
     GrepAlone,
     FindAlone,
+    ConversationsOpen,
     ConversationsTime,
     ConversationsMemory,
     LongAnswerTime,
@@ -60,7 +61,7 @@ pub(crate) struct Spec {
 
 impl Row {
     /// All rows, in the order of the table.
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Handshake,
         Self::Initialise,
         Self::MemoryInitialised,
@@ -79,6 +80,7 @@ impl Row {
         Self::FindTurn,
         Self::GrepAlone,
         Self::FindAlone,
+        Self::ConversationsOpen,
         Self::ConversationsTime,
         Self::ConversationsMemory,
         Self::LongAnswerTime,
@@ -167,6 +169,12 @@ impl Row {
                 "find: answer → next request, beside fd",
                 Seconds,
                 Within(1.25),
+            ),
+            Self::ConversationsOpen => (
+                "conversations_open",
+                "60 conversations in one process: opening",
+                Seconds,
+                Watched,
             ),
             Self::ConversationsTime => (
                 "conversations_time",

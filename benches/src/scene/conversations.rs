@@ -9,7 +9,7 @@ use crate::contender::Contender;
 use crate::model::{Answer, Model};
 use crate::row::Row;
 
-/// Opens conversations in a new process, all at once, and has one turn in each.
+/// Opens conversations in a new process, all at once; then has one turn in each, all at once.
 pub(super) struct Conversations {
     contender: Contender,
     model: Model,
@@ -17,7 +17,11 @@ pub(super) struct Conversations {
 }
 
 impl Scene for Conversations {
-    const ROWS: &'static [Row] = &[Row::ConversationsTime, Row::ConversationsMemory];
+    const ROWS: &'static [Row] = &[
+        Row::ConversationsOpen,
+        Row::ConversationsTime,
+        Row::ConversationsMemory,
+    ];
 
     fn rounds(scale: Scale) -> usize {
         scale.pick(7, 1)
@@ -36,21 +40,24 @@ impl Scene for Conversations {
     async fn play(&mut self) -> anyhow::Result<Vec<Sample>> {
         let running = self.contender.start().await?;
         let start = Instant::now();
-        let turns = (0..self.count).map(|_| async {
-            let mut client = running.open(&self.model).await?;
+        let opening = (0..self.count).map(|_| running.open(&self.model));
+        let mut clients = try_join_all(opening).await?;
+        let open = start.elapsed();
+        let start = Instant::now();
+        let turns = clients.iter_mut().map(|client| async {
             client.say("A short question.").await?;
-            client.idle().await?;
-            anyhow::Ok(client)
+            client.idle().await
         });
-        let clients = try_join_all(turns).await?;
+        try_join_all(turns).await?;
         let time = start.elapsed();
         let memory = running.resident_bytes()?;
         drop(clients);
         running.stop().await?;
+        let sample = |row, value| self.contender.sample(row, value);
         Ok(vec![
-            self.contender
-                .sample(Row::ConversationsTime, time.as_secs_f64()),
-            self.contender.sample(Row::ConversationsMemory, memory),
+            sample(Row::ConversationsOpen, open.as_secs_f64()),
+            sample(Row::ConversationsTime, time.as_secs_f64()),
+            sample(Row::ConversationsMemory, memory),
         ])
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use harness_toolkit::Registry;
-use harness_types::{Command, Config, ConversationId, Loaded, Model, SessionStore};
+use harness_types::{
+    Command, Config, ConversationId, Loaded, Model, Record, RecordBody, SessionStore, StoreError,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -53,6 +55,9 @@ impl Agent {
     /// Outside a tokio runtime.
     pub fn spawn(parts: AgentParts) -> Result<Self, Error> {
         check_workspaces(&parts.config)?;
+        if let Some(loaded) = &parts.loaded {
+            check_log(&parts.id, &loaded.records)?;
+        }
         let catalogue = Catalogue::new(&parts.config, parts.tools)?;
         let machine = Machine::new(parts.config, catalogue)?;
         let (commands, receiver) = mpsc::channel(COMMAND_QUEUE);
@@ -106,6 +111,18 @@ impl Agent {
     /// Can be called again.
     pub async fn ended(&self) {
         self.commands.closed().await;
+    }
+}
+
+/// A log begins with the record that opens its conversation.
+fn check_log(id: &ConversationId, records: &[Record]) -> Result<(), Error> {
+    match records.first().map(|record| &record.body) {
+        Some(RecordBody::Opened { conversation }) if conversation == id => Ok(()),
+        _ => Err(Error::Store(StoreError::Unreadable {
+            message: format!(
+                "the store's records of conversation {id} do not begin with its opening"
+            ),
+        })),
     }
 }
 

@@ -100,7 +100,9 @@ impl Driver {
     }
 
     pub(crate) async fn run(mut self) {
+        let mut used = false;
         while let Some(stimulus) = self.next().await {
+            used = true;
             let mut outcome = Outcome::default();
             self.machine
                 .step_into(&mut self.state, stamp(), stimulus, &mut outcome);
@@ -111,7 +113,9 @@ impl Driver {
         let halt = Stimulus::Command(Command::Halt);
         self.machine
             .step_into(&mut self.state, stamp(), halt, &mut outcome);
-        self.commit(outcome).await;
+        if used {
+            self.commit(outcome).await;
+        }
         // Dropping a tool's future is what ends it; this waits until it has.
         self.tools.shutdown().await;
     }
@@ -246,7 +250,8 @@ async fn call_tool(
     context: ToolContext,
     call: ToolCall,
 ) -> Result<ToolOutput, ToolError> {
-    let run = std::panic::AssertUnwindSafe(tool.call(context, call.args));
+    // Inside the future: a tool may panic before it has made one of its own.
+    let run = std::panic::AssertUnwindSafe(async { tool.call(context, call.args).await });
     match run.catch_unwind().await {
         Ok(result) => result,
         Err(_) => Err(ToolError::failed(format!(
@@ -312,12 +317,15 @@ async fn next_of_answers(answers: &mut Vec<Answering>, silence: Duration) -> Sti
                 let silent = answers
                     .iter()
                     .position(|answer| answer.deadline == deadline);
-                let call = answers.swap_remove(silent.unwrap_or(0)).call;
-                let message = format!("the model said nothing for {} s", silence.as_secs());
-                let error = ModelError::new(ModelErrorKind::Silent, message);
+                let answer = answers.swap_remove(silent.unwrap_or(0));
+                // An answer that was complete before it fell silent stays complete.
+                let end = answer.finish.unwrap_or_else(|| {
+                    let message = format!("the model said nothing for {} s", silence.as_secs());
+                    ModelEnd::Failed(ModelError::new(ModelErrorKind::Silent, message))
+                });
                 return Stimulus::ModelEnded {
-                    call,
-                    end: ModelEnd::Failed(error),
+                    call: answer.call,
+                    end,
                 };
             }
         }

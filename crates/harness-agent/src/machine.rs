@@ -174,12 +174,7 @@ impl Machine {
             message: error.to_string(),
         })?;
         let containment = match config.policy.containment {
-            ContainmentMode::Contained => {
-                let mut roots = config.workspaces.clone();
-                roots.extend(config.app_data_dir.clone());
-                roots.push(std::env::temp_dir());
-                Some(Containment::new(roots))
-            }
+            ContainmentMode::Contained => Some(Containment::new(config.contained_roots())),
             _ => None,
         };
         let system = prompt::system_prompt(&config, &catalogue).into();

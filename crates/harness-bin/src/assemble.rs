@@ -2,6 +2,7 @@
 //! tools, and memory.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use harness_gemini::{Credential, Endpoint as GeminiEndpoint, GeminiConfig, GeminiModel};
@@ -19,6 +20,8 @@ pub struct Assembler {
     environment: Environment,
     /// Answers in place of the models a blueprint names.
     model: Option<Arc<dyn Model>>,
+    /// Folders every contained conversation may reach.
+    reachable: Vec<PathBuf>,
 }
 
 impl Assembler {
@@ -28,7 +31,15 @@ impl Assembler {
         Self {
             environment,
             model: None,
+            reachable: Vec::new(),
         }
+    }
+
+    /// The same, but contained conversations may also reach `folder`.
+    #[must_use]
+    pub fn with_reachable(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.reachable.push(folder.into());
+        self
     }
 
     /// The same, but every conversation uses `model`.
@@ -56,11 +67,11 @@ impl Assembler {
 /// A variable the client sent for this conversation, or else one of the process.
 fn variable<'a>(
     name: &str,
-    sent: &'a BTreeMap<String, String>,
+    sent: &'a BTreeMap<String, Secret>,
     environment: &'a Environment,
 ) -> Option<&'a str> {
     sent.get(name)
-        .map(String::as_str)
+        .map(Secret::expose)
         .filter(|v| !v.is_empty())
         .or_else(|| environment.get(name))
 }
@@ -109,13 +120,15 @@ fn gemini(
             )));
         }
         Endpoint::Custom { kind, config } if kind == SCRIPT => {
-            let model = scripted::model(config, &blueprint.config.workspaces).map_err(|error| {
-                Error::config(format!(
-                    "models: {:?}: {}",
-                    spec.name,
-                    scripted::describe(&error)
-                ))
-            })?;
+            let model = scripted::model(config.expose(), &blueprint.config.workspaces).map_err(
+                |error| {
+                    Error::config(format!(
+                        "models: {:?}: {}",
+                        spec.name,
+                        scripted::describe(&error)
+                    ))
+                },
+            )?;
             return Ok(Arc::new(model));
         }
         Endpoint::Custom { kind, .. } => {
@@ -143,14 +156,13 @@ fn gemini(
 impl Assemble for Assembler {
     fn assemble(&self, blueprint: &mut Blueprint) -> Result<Assembly, Error> {
         let model = self.model(blueprint)?;
+        blueprint
+            .config
+            .reachable
+            .extend_from_slice(&self.reachable);
         let config = &blueprint.config;
         let access = match config.policy.containment {
-            Containment::Contained => {
-                let mut roots = config.workspaces.clone();
-                roots.extend(config.app_data_dir.clone());
-                roots.push(std::env::temp_dir());
-                FileAccess::contained(roots)
-            }
+            Containment::Contained => FileAccess::contained(config.contained_roots()),
             _ => FileAccess::Unconfined,
         };
         // A credential the client sends as a variable is for us, not for commands.
@@ -159,7 +171,7 @@ impl Assemble for Assembler {
             .env
             .iter()
             .filter(|(name, _)| !CREDENTIALS.contains(&name.as_str()))
-            .map(|(name, value)| (name.into(), value.into()))
+            .map(|(name, value)| (name.into(), value.expose().into()))
             .collect();
         let tools = built_ins(BuiltInOptions {
             access,

@@ -53,7 +53,8 @@ mod tests {
         let error = super::model(text, &[]).unwrap_err();
         assert_eq!(
             describe(&error),
-            "turn 1 of the script: `${workspace}` has no value"
+            "turn 1 of the script: no value is given for `${workspace}`, only for []; a plain \
+             `${` is written `$${`"
         );
         let error = super::model(r#"{"version": 1, "turn": []}"#, &[]).unwrap_err();
         assert!(

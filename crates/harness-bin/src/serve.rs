@@ -76,7 +76,9 @@ fn run(environment: Environment) -> Result<(), Box<dyn std::error::Error>> {
         .worker_threads(workers())
         .enable_all()
         .build()?;
-    let host = Host::new(Arc::new(Assembler::new(environment)), Limits::default());
+    // SDKs count the folder for temporary files as part of the workspace.
+    let assembler = Assembler::new(environment).with_reachable(std::env::temp_dir());
+    let host = Host::new(Arc::new(assembler), Limits::default());
     let ended = runtime.block_on(async {
         let stop = stop_signal()?;
         Server::new(bound, host).run(stop).await?;

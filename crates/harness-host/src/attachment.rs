@@ -86,9 +86,7 @@ pub struct History {
 impl History {
     pub(crate) fn of(content: &Content) -> Self {
         let steps = content.trajectories.iter().flat_map(|(trajectory, steps)| {
-            steps
-                .iter()
-                .map(|step| (trajectory.clone(), step.clone()))
+            steps.iter().map(|step| (trajectory.clone(), step.clone()))
         });
         Self {
             steps: steps.collect(),
@@ -112,13 +110,31 @@ impl StepChange {
 }
 
 impl Attachment {
-    pub(crate) fn new(board: Arc<Board>) -> Self {
-        let number = board.lock().attach();
-        Self {
-            board,
-            number,
-            read: HashMap::new(),
-        }
+    /// Attaches, and takes what happened before in the same moment: nothing falls between the two.
+    pub(crate) fn with_history(board: Arc<Board>) -> (History, Self) {
+        let mut content = board.lock();
+        let history = History::of(&content);
+        // What the history shows of unfinished steps has been read.
+        let unfinished = history
+            .steps
+            .iter()
+            .filter(|(_, step)| !step.state.is_final());
+        let read = unfinished
+            .map(|(trajectory, step)| {
+                let key = (trajectory.clone(), step.index);
+                (key, (step.text.len(), step.thinking.len()))
+            })
+            .collect();
+        let number = content.attach();
+        drop(content);
+        (
+            history,
+            Self {
+                board,
+                number,
+                read,
+            },
+        )
     }
 
     /// The next thing that happened; `None` when the conversation has ended and all has been read.

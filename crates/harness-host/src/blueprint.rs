@@ -98,8 +98,8 @@ pub enum Endpoint {
     Custom {
         /// The kind.
         kind: String,
-        /// Its configuration, as JSON text.
-        config: String,
+        /// Its configuration, as JSON text. It may hold credentials.
+        config: Secret,
     },
 }
 
@@ -108,8 +108,8 @@ pub enum Endpoint {
 pub struct CommandOptions {
     /// How long one may run; `None` is without limit.
     pub timeout: Option<Duration>,
-    /// Variables for their environment, by name.
-    pub env: BTreeMap<String, String>,
+    /// Variables for their environment, by name. Clients send credentials among them.
+    pub env: BTreeMap<String, Secret>,
 }
 
 /// What the program makes of a blueprint.

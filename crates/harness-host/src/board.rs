@@ -9,6 +9,8 @@ use harness_types::{
 };
 use tokio::sync::Notify;
 
+use crate::host::Place;
+
 /// Shared by the loop, which writes, and the attachments, which read.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
@@ -77,11 +79,19 @@ impl Board {
 }
 
 impl Content {
-    /// Registers an attachment that reads from here on, and gives it its number.
+    /// Registers an attachment that reads from here on, and gives it its number. Requests that are
+    /// open are offered to it: somebody has to answer them.
     pub(crate) fn attach(&mut self) -> u64 {
         let number = self.next_attachment;
         self.next_attachment += 1;
-        self.readers.insert(number, Unread::default());
+        let mut unread = Unread::default();
+        for request in self.requests.values() {
+            if let Some(step) = request.step {
+                unread.announce(&Entry::Step(request.trajectory.clone(), step));
+            }
+            unread.announce(&Entry::RequestOpened(request.id));
+        }
+        self.readers.insert(number, unread);
         number
     }
 
@@ -91,7 +101,10 @@ impl Content {
 
     /// What an attachment has not read yet, oldest first.
     pub(crate) fn unread(&self, number: u64) -> impl Iterator<Item = &Entry> {
-        self.readers.get(&number).into_iter().flat_map(|unread| &unread.entries)
+        self.readers
+            .get(&number)
+            .into_iter()
+            .flat_map(|unread| &unread.entries)
     }
 
     /// Takes the oldest thing an attachment has not read yet.
@@ -163,11 +176,15 @@ fn grow(copy: &mut String, text: &str) {
 
 /// Writes a board as the loop goes.
 #[derive(Debug)]
-pub(crate) struct BoardWriter(pub(crate) Arc<Board>);
+pub(crate) struct BoardWriter {
+    pub(crate) board: Arc<Board>,
+    /// The conversation's place in its host: given back when the loop is gone, not before.
+    pub(crate) _place: Option<Place>,
+}
 
 impl Observer for BoardWriter {
     fn resumed(&mut self, conversation: &Conversation) {
-        let mut content = self.0.lock();
+        let mut content = self.board.lock();
         for trajectory in conversation.trajectories() {
             for step in &trajectory.steps {
                 content.take_step(&trajectory.id, step);
@@ -177,7 +194,7 @@ impl Observer for BoardWriter {
     }
 
     fn changed(&mut self, conversation: &Conversation, touches: &[Touch]) {
-        let mut content = self.0.lock();
+        let mut content = self.board.lock();
         for touch in touches {
             match touch {
                 Touch::Step { trajectory, step } => {
@@ -224,14 +241,17 @@ impl Observer for BoardWriter {
             }
         }
         drop(content);
-        self.0.changed.notify_waiters();
+        self.board.changed.notify_waiters();
     }
 }
 
 impl Drop for BoardWriter {
     fn drop(&mut self) {
         // The loop is gone, in whatever way: nothing more will happen.
-        self.0.lock().closed = true;
-        self.0.changed.notify_waiters();
+        self.board.lock().closed = true;
+        self.board.changed.notify_waiters();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,12 @@ pub enum Error {
     /// Chance could not be asked for an id.
     #[error("no random bytes for a conversation id")]
     Random(#[from] getrandom::Error),
+    /// A fault of the harness itself.
+    #[error("a fault of the harness itself: {message}")]
+    Fault {
+        /// What happened.
+        message: String,
+    },
     /// The agent could not be started.
     #[error(transparent)]
     Agent(#[from] harness_agent::Error),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use harness_agent::Agent;
-use harness_types::{Command, ConversationId};
+use harness_types::{Command, ConversationId, Loaded, SessionStore};
 use tokio::sync::Notify;
 
 use crate::attachment::History;
@@ -85,18 +85,14 @@ impl Host {
             }
         };
         let shutdown = self.reserve(&id)?;
-        // Gives the id back when anything below fails, and when the session ends.
+        // Gives the id back when anything below fails, and when the loop has ended.
         let place = Place {
             host: self.clone(),
             id: id.clone(),
         };
         let assembly = self.0.assembler.assemble(&mut blueprint)?;
         let loaded = match &given {
-            Some(id) => assembly
-                .store
-                .load(id)
-                .await
-                .map_err(harness_agent::Error::from)?,
+            Some(id) => load(Arc::clone(&assembly.store), id.clone()).await?,
             None => None,
         };
         match (blueprint.continuation, &loaded) {
@@ -108,14 +104,17 @@ impl Host {
             _ => {}
         }
         let board = Arc::new(Board::default());
-        let observer = Box::new(BoardWriter(Arc::clone(&board)));
-        let parts = assembly.into_parts(id, blueprint.config, observer, loaded);
+        let observer = Box::new(BoardWriter {
+            board: Arc::clone(&board),
+            _place: Some(place),
+        });
+        let parts = assembly.into_parts(id.clone(), blueprint.config, observer, loaded);
         let agent = Agent::spawn(parts)?;
         Ok(Session {
             agent,
             board,
             shutdown,
-            place,
+            id,
         })
     }
 
@@ -172,19 +171,31 @@ impl Host {
     }
 }
 
+/// Reads a conversation where reading a long one keeps nobody else waiting.
+async fn load(store: Arc<dyn SessionStore>, id: ConversationId) -> Result<Option<Loaded>, Error> {
+    let runtime = tokio::runtime::Handle::current();
+    let read = tokio::task::spawn_blocking(move || runtime.block_on(store.load(&id)));
+    match read.await {
+        Ok(loaded) => Ok(loaded.map_err(harness_agent::Error::from)?),
+        Err(fault) => Err(Error::Fault {
+            message: fault.to_string(),
+        }),
+    }
+}
+
 /// An open conversation, owned by the front end that opened it.
 #[derive(Debug)]
 pub struct Session {
     agent: Agent,
     board: Arc<Board>,
     shutdown: Arc<Notify>,
-    place: Place,
+    id: ConversationId,
 }
 
 impl Session {
     /// The conversation's id.
     pub fn id(&self) -> &ConversationId {
-        &self.place.id
+        &self.id
     }
 
     /// Tells the conversation something.
@@ -205,9 +216,14 @@ impl Session {
         History::of(&self.board.lock())
     }
 
-    /// Starts reading from now on.
+    /// What happened before, and reading from now on, without a gap between the two.
+    pub fn attach_with_history(&self) -> (History, Attachment) {
+        Attachment::with_history(Arc::clone(&self.board))
+    }
+
+    /// Starts reading from now on. Requests that are open are shown first.
     pub fn attach(&self) -> Attachment {
-        Attachment::new(Arc::clone(&self.board))
+        self.attach_with_history().1
     }
 
     /// Waits until the host wants the conversation to be closed.
@@ -226,15 +242,13 @@ impl Session {
     ///
     /// Dropping the future leaves the ending to go on by itself.
     pub async fn close(self) {
-        let Self { agent, place, .. } = self;
-        agent.close().await;
-        drop(place);
+        self.agent.close().await;
     }
 }
 
 /// An entry among the open conversations, given back when dropped.
 #[derive(Debug)]
-struct Place {
+pub(crate) struct Place {
     host: Host,
     id: ConversationId,
 }

@@ -49,6 +49,7 @@
 //!     }
 //! }
 //! assert_eq!(text, "Hi!");
+//! session.close().await;
 //! host.shutdown().await;
 //! # Ok(()) }
 //! ```

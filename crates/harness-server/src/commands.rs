@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use harness_host::StepChange;
 use harness_proto::convert::struct_to_map;
 use harness_proto::localharness::{
     CallHookResponse, Media as WireMedia, OnToolErrorResult, PolicyDecisionResponse,
@@ -12,7 +13,7 @@ use harness_proto::localharness::{
 };
 use harness_types::{
     Command, HookVerdict, HostAnswer, HostResponse, Input, InputPart, Media, PolicyOutcome,
-    QuestionAnswer, Request, RequestAnswer, RequestId, RequestPayload,
+    QuestionAnswer, Request, RequestAnswer, RequestId, RequestPayload, StepState,
 };
 use serde_json::Value;
 
@@ -30,20 +31,18 @@ struct Entries {
 }
 
 impl Asked {
-    /// Notes a request before the client is sent it.
-    pub(crate) fn note(&self, request: &Request) {
-        let mut entries = self.lock();
-        match &request.payload {
-            RequestPayload::HostCall { call } => {
-                entries.calls.insert(call.id.to_string(), request.id);
-            }
-            RequestPayload::Question { .. } => {
-                let step = request.step.map_or(0, harness_types::StepIndex::get);
-                entries
-                    .questions
-                    .insert((request.trajectory.to_string(), step), request.id);
-            }
-            _ => {}
+    /// Notes the question of a waiting step before the client is shown the step.
+    pub(crate) fn note_question(&self, change: &StepChange) {
+        if let (StepState::Waiting, Some(request)) = (change.step.state, change.step.request) {
+            let key = (change.trajectory.to_string(), change.step.index.get());
+            self.lock().questions.insert(key, request);
+        }
+    }
+
+    /// Notes a host call before the client is sent it.
+    pub(crate) fn note_call(&self, request: &Request) {
+        if let RequestPayload::HostCall { call } = &request.payload {
+            self.lock().calls.insert(call.id.to_string(), request.id);
         }
     }
 
@@ -155,8 +154,7 @@ fn tool_response(response: ToolResponse, asked: &Asked) -> Said {
         match response.response_json.as_deref().unwrap_or_default() {
             "" => HostResponse::Value(Value::Object(serde_json::Map::new())),
             text => match serde_json::from_str(text) {
-                Ok(value) => reported_error(&value)
-                    .map_or_else(|| HostResponse::Value(value.clone()), HostResponse::Error),
+                Ok(value) => HostResponse::Value(value),
                 // Not JSON: the model gets what there is rather than nothing.
                 Err(_) => HostResponse::Text(text.to_owned()),
             },
@@ -170,12 +168,6 @@ fn tool_response(response: ToolResponse, asked: &Asked) -> Said {
             media,
         }),
     )
-}
-
-/// SDKs before 0.1.6 report a failed tool as an object whose only member is `error`.
-fn reported_error(value: &Value) -> Option<String> {
-    let object = value.as_object().filter(|object| object.len() == 1)?;
-    object.get("error")?.as_str().map(str::to_owned)
 }
 
 fn media(media: WireMedia) -> Media {

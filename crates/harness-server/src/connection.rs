@@ -8,6 +8,7 @@ use harness_proto::json::{Parsed, from_json_slice};
 use harness_proto::localharness::{InitializeConversationEvent, InputEvent, input_event};
 use harness_types::{Command, HookVerdict, RequestAnswer};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -29,7 +30,7 @@ pub(crate) async fn serve(socket: WebSocketStream<TcpStream>, host: Host, settle
     let dialect = Dialect::newest();
     let first = tokio::select! {
         first = first_message(&mut stream) => first,
-        () = settled.stopping() => Err(Some(ending(CloseCode::Away, "the harness is shutting down"))),
+        () = settled.stopping() => Err(Some(ending(CloseCode::Away, SHUTTING_DOWN))),
     };
     let opened = match first {
         Ok(bytes) => open(&bytes, &host, &settled).await,
@@ -38,49 +39,61 @@ pub(crate) async fn serve(socket: WebSocketStream<TcpStream>, host: Host, settle
     let session = match opened {
         Ok(session) => session,
         Err(frame) => {
-            let Some(frame) = frame else { return };
+            let deadline = Instant::now() + limits::CLOSE_TIME;
+            let Some(frame) = frame else {
+                return answer_close(&mut stream, deadline).await;
+            };
             let nobody = harness_types::ConversationId::from_random([0; 16]);
             let mut pump = Pump::new(sink, dialect, nobody, asked);
-            close(&mut pump, &mut stream, frame).await;
-            return;
+            return close(&mut pump, &mut stream, frame, deadline).await;
         }
     };
-    let history = session.history();
-    let mut updates = session.attach();
+    let (history, mut updates) = session.attach_with_history();
     let mut pump = Pump::new(sink, dialect, session.id().clone(), asked.clone());
-    if pump
-        .send(events::initialized(session.id(), history))
-        .await
-        .is_err()
-    {
-        session.close().await;
-        return;
-    }
-    let frame = tokio::select! {
-        sent = pump.run(&mut updates) => match sent {
-            Ok(()) => Some(ending(
-                CloseCode::Error,
-                "the conversation ended by a fault of the harness; see its stderr",
-            )),
-            Err(error) => {
-                tracing::debug!("a client is gone: {error}");
-                None
+    let first = events::initialized(session.id(), history);
+    let (frame, deadline) = {
+        // The first message may hold a long history, and its reader may be slow: it must not keep
+        // anything else from happening.
+        let sending = async {
+            pump.send(first).await?;
+            pump.run(&mut updates).await
+        };
+        tokio::pin!(sending);
+        let (frame, is_sending) = tokio::select! {
+            sent = &mut sending => match sent {
+                Ok(()) => {
+                    let why = "the conversation ended by a fault of the harness; see its stderr";
+                    (Some(ending(CloseCode::Error, why)), false)
+                }
+                Err(error) => {
+                    tracing::debug!("a client is gone: {error}");
+                    (None, false)
+                }
+            },
+            ended = listen(&mut stream, &session, &asked) => (ended, true),
+            () = session.shutdown_requested() => {
+                (Some(ending(CloseCode::Away, SHUTTING_DOWN)), true)
             }
-        },
-        ended = listen(&mut stream, &session, &asked) => ended,
-        () = session.shutdown_requested() => {
-            Some(ending(CloseCode::Away, "the harness is shutting down"))
+        };
+        // The turn ends with its client. What it did is recorded, what it ran is gone.
+        session.close().await;
+        let deadline = Instant::now() + limits::CLOSE_TIME;
+        if frame.is_some() && is_sending {
+            // Going on with the same future: a message that waits for the socket is not lost.
+            let _ = tokio::time::timeout_at(deadline, sending).await;
         }
+        (frame, deadline)
     };
-    // The turn ends with its client. What it did is recorded, what it ran is gone.
-    session.close().await;
-    if let Some(frame) = frame {
-        close(&mut pump, &mut stream, frame).await;
+    match frame {
+        Some(frame) => close(&mut pump, &mut stream, frame, deadline).await,
+        None => answer_close(&mut stream, deadline).await,
     }
 }
 
-/// Sends a close frame and waits, for a while, until the client has answered it.
-async fn close<S, R>(pump: &mut Pump<S>, stream: &mut R, frame: CloseFrame)
+const SHUTTING_DOWN: &str = "the harness is shutting down";
+
+/// Sends a close frame and waits, until the deadline, for the client's answer to it.
+async fn close<S, R>(pump: &mut Pump<S>, stream: &mut R, frame: CloseFrame, deadline: Instant)
 where
     S: futures_util::Sink<Message, Error = tungstenite::Error> + Unpin,
     R: Stream<Item = Incoming> + Unpin,
@@ -89,7 +102,16 @@ where
         pump.close(frame).await;
         while let Some(Ok(_)) = stream.next().await {}
     };
-    let _ = tokio::time::timeout(limits::CLOSE_TIME, closing).await;
+    let _ = tokio::time::timeout_at(deadline, closing).await;
+}
+
+/// Sends the answer to a client's close frame, if there was one: the library does so when it is
+/// next read from.
+async fn answer_close<R>(stream: &mut R, deadline: Instant)
+where
+    R: Stream<Item = Incoming> + Unpin,
+{
+    let _ = tokio::time::timeout_at(deadline, stream.next()).await;
 }
 
 /// Waits for the first message; otherwise says how to close, or that there is nothing to close.
@@ -201,7 +223,7 @@ fn read(bytes: &[u8], asked: &Asked) -> Option<Command> {
         Err(error) => return unusable(format!("a message cannot be read: {error}")),
     };
     note_unknown(&parsed.unknown);
-    let unclear = !parsed.unknown.enum_values().is_empty();
+    let unclear = !parsed.unknown.is_empty();
     let hook = matches!(
         parsed.message.event,
         Some(input_event::Event::CallHookResponse(_))

@@ -385,7 +385,7 @@ fn hook_request(request: &Request, hook: &HookCall) -> CallHookRequest {
     let (name, kind, args) = match hook {
         HookCall::SessionStart => ("OnSessionStart", LifecycleHook::OnSessionStart, None),
         HookCall::SessionEnd => ("OnSessionEnd", LifecycleHook::OnSessionEnd, None),
-        HookCall::PreTurn { parts } => {
+        HookCall::PreTurn { parts, .. } => {
             let user_input = Some(user_input(parts));
             let args = Args::PreTurnArgs(PreTurnArgs {
                 user_input,

@@ -23,7 +23,7 @@ pub struct Bound {
     pub(crate) key: Secret,
     pub(crate) client: ClientInfo,
     pub(crate) storage: Option<PathBuf>,
-    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) env: BTreeMap<String, Secret>,
     port: u16,
 }
 
@@ -76,7 +76,11 @@ pub fn handshake(input: impl Read, mut output: impl Write) -> Result<Bound, Erro
             .filter(|path| !path.is_empty())
             .map(PathBuf::from),
         client: config.client_info.unwrap_or_default(),
-        env: config.env,
+        env: config
+            .env
+            .into_iter()
+            .map(|(name, value)| (name, Secret::new(value)))
+            .collect(),
         port,
     })
 }

@@ -13,11 +13,11 @@ use harness_proto::localharness::{
     AgentBehavior as WireBehavior, BudgetConfig, GeminiModelOptions, HarnessConfig,
     HarnessSideTools, LifecycleHook, ModelConfig, ModelType, PolicyConfig,
     PolicyDecision as WireDecision, RetryConfig, SystemInstructions as WireInstructions, Tool,
-    Workspace, custom_system_instructions, harness_config, model_config, policy_config,
-    system_instructions, workspace,
+    Workspace, budget_config, custom_system_instructions, harness_config, model_config,
+    policy_config, system_instructions, workspace,
 };
 use harness_types::{
-    AgentBehavior, Budget, Config, Containment, GenerationOptions, Hook, HostToolSpec,
+    AgentBehavior, Budget, BudgetScope, Config, Containment, GenerationOptions, Hook, HostToolSpec,
     PolicyDecision, PolicyRule, PolicySpec, PromptSection, RequestKind, RetrySchedule, Secret,
     SystemInstructions,
 };
@@ -196,6 +196,19 @@ fn check_unbuilt(config: &HarnessConfig, not_built: &mut Vec<String>) -> Result<
                 .is_some_and(|rules| !rules.filenames.is_empty()),
             "rulesConfig",
         ),
+        (
+            config
+                .enabled_hooks
+                .contains(&LifecycleHook::OnCompaction.into()),
+            "the OnCompaction hook (there is no compaction yet)",
+        ),
+        (
+            config.harness_side_tools.as_ref().is_some_and(|tools| {
+                let command = tools.run_command.as_ref();
+                command.is_some_and(|c| c.enable_daemon_commands() || c.execution_mode() as i32 > 1)
+            }),
+            "commands in the background",
+        ),
     ];
     not_built.extend(
         listed
@@ -212,6 +225,7 @@ fn check_safe_enums(unknown: &Unknown) -> Result<(), Refusal> {
     for path in [
         "config.policyConfig.rules[].decision",
         "config.policyConfig.workspaceContainment",
+        "config.enabledHooks[]",
         "config.budgetConfig.scope",
         "config.sessionContinuationMode",
     ] {
@@ -449,7 +463,12 @@ fn budget(given: Option<&BudgetConfig>) -> Result<Budget, Refusal> {
             .and_then(|value| u64::try_from(value).ok())
             .filter(|value| *value > 0)
     };
+    let scope = match given.scope() {
+        budget_config::BudgetScope::ForwardLooking => BudgetScope::SinceResumed,
+        _ => BudgetScope::Lifetime,
+    };
     Ok(Budget {
+        scope,
         max_model_calls: limit(given.max_model_calls.map(i64::from)),
         max_tool_calls: limit(given.max_tool_calls.map(i64::from)),
         max_input_tokens: limit(given.max_input_tokens),
@@ -547,7 +566,7 @@ fn models(
             Some(model_config::Endpoint::CustomEndpoint(endpoint)) => (
                 Endpoint::Custom {
                     kind: endpoint.backend_type.unwrap_or_default(),
-                    config: endpoint.config_json.unwrap_or_default(),
+                    config: Secret::new(endpoint.config_json.unwrap_or_default()),
                 },
                 BTreeMap::new(),
                 None,
@@ -626,7 +645,7 @@ fn legacy_model(
             String::new(),
             Endpoint::Custom {
                 kind: config.backend_type.unwrap_or_default(),
-                config: config.config_json.unwrap_or_default(),
+                config: Secret::new(config.config_json.unwrap_or_default()),
             },
         ),
     };

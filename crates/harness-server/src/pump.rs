@@ -60,19 +60,22 @@ where
                     () = updates.wait_beyond_progress() => {}
                 }
             }
-            while let Some(update) = updates.take() {
-                self.update(&update).await?;
-            }
-            if updates.is_closed() {
-                return Ok(());
+            // One at a time: what is announced while this one is written is held to the budget
+            // like any other.
+            match updates.take() {
+                Some(update) => self.update(&update).await?,
+                None if updates.is_closed() => return Ok(()),
+                None => {}
             }
         }
     }
 
     async fn update(&mut self, update: &Update) -> Result<(), tungstenite::Error> {
         match update {
-            // Known before it is sent, so that no answer can come too early.
-            Update::Request(request) => self.asked.note(request),
+            // Known before it is sent, so that no answer can come too early. A question is shown
+            // by its step.
+            Update::Request(request) => self.asked.note_call(request),
+            Update::Step(change) => self.asked.note_question(change),
             Update::RequestClosed(id) => self.asked.forget(*id),
             _ => {}
         }

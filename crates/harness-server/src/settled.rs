@@ -16,7 +16,7 @@ pub(crate) struct Settled {
     pub(crate) key: Secret,
     user_agent: String,
     storage: Option<PathBuf>,
-    env: BTreeMap<String, String>,
+    env: BTreeMap<String, Secret>,
     stopping: watch::Receiver<bool>,
 }
 

@@ -1,208 +1,176 @@
-//! One conversation's file: opening, locking, reading, appending.
+//! One conversation's file: making, opening, appending.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use harness_types::{ConversationId, Record, RecordBody, StoreError};
 use rusqlite::{Connection, OpenFlags, params};
 
-use crate::salvage;
-
-/// Marks our files among SQLite's: "HrnS".
-pub(crate) const APPLICATION_ID: i32 = 0x4872_6e53;
-
-/// The version of the tables and of the records in them.
-pub(crate) const FORMAT: i32 = 1;
-
-/// How long, and how much of, streaming text may wait in memory.
-const PROGRESS_TIME: Duration = Duration::from_millis(250);
-const PROGRESS_BYTES: usize = 64 * 1024;
-
-const TABLES: &str = "
-CREATE TABLE IF NOT EXISTS records (
-    seq  INTEGER PRIMARY KEY,  -- from 1, without gaps
-    at   INTEGER NOT NULL,     -- microseconds since the Unix epoch
-    type TEXT NOT NULL,        -- the record's type, also in body
-    body TEXT NOT NULL         -- the record, as JSON
-) STRICT;
-";
+use crate::error::{io_error, sql_error};
+use crate::format::{APPLICATION_ID, FORMAT, TABLES, checksum, with_suffix};
+use crate::lock::{Lock, private_file};
+use crate::progress::{Progress, merged};
+use crate::read::{Read, count, open_for_append, read};
+use crate::salvage::{self, unless_missing};
 
 /// An open conversation.
 #[derive(Debug)]
 pub(crate) struct SessionFile {
     path: PathBuf,
+    /// Closed before the lock is let go: fields are dropped in this order.
     connection: Connection,
+    lock: Lock,
     next_seq: i64,
-    /// Streaming text that has not been written.
-    progress: Vec<Record>,
-    progress_bytes: usize,
-    progress_since: Instant,
-    /// Held for as long as the file is open.
-    _lock: File,
+    progress: Progress,
+    /// The file says what was lost in a repair.
+    notice: Notice,
 }
 
-/// What came of opening a file that exists.
+/// Whether a file has something to say to the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notice {
+    None,
+    UntilNextRecord,
+}
+
+/// What came of opening a file.
+#[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) file: SessionFile,
     pub(crate) records: Vec<Record>,
     pub(crate) notice: Option<String>,
 }
 
+/// What there is of a conversation.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Open(Opened),
+    Nothing(Lock),
+}
+
+/// What failed, and the lock that was to be part of it.
+type Failed = (Lock, StoreError);
+
 impl SessionFile {
-    /// Makes a new conversation's file.
-    pub(crate) fn create(
-        folder: &Path,
-        id: &ConversationId,
-        lock: File,
-    ) -> Result<Self, StoreError> {
-        let path = crate::store::database_path(folder, id);
-        private_file(&path).map_err(|error| io_error("cannot create", &path, error))?;
-        let connection = connect(&path)?;
-        prepare(&connection).map_err(|error| sql_error("cannot set up", &path, error))?;
-        Ok(Self::new(path, connection, 1, lock))
+    /// Makes a new conversation's file, with its first records in it.
+    pub(crate) fn create(path: &Path, lock: Lock, records: &[Record]) -> Result<Self, Failed> {
+        let create = || {
+            check_places(records, 1)?;
+            if path
+                .try_exists()
+                .map_err(|error| io_error("cannot read", path, error))?
+            {
+                return Err(StoreError::Unreadable {
+                    message: format!(
+                        "{} exists and was not loaded; a conversation is loaded before it is \
+                         appended to",
+                        path.display()
+                    ),
+                });
+            }
+            let new = build(path, records, None)?;
+            std::fs::rename(new, path).map_err(|error| io_error("cannot create", path, error))?;
+            open_for_append(path).map_err(|error| sql_error("cannot open", path, error))
+        };
+        match create() {
+            Ok(connection) => Ok(Self::new(path, connection, lock, records, Notice::None)),
+            Err(error) => Err((lock, error)),
+        }
     }
 
     /// Opens a conversation's file and reads it; a damaged one is moved aside and replaced by what
     /// could be read of it.
-    pub(crate) fn open(path: PathBuf, lock: File) -> Result<Opened, StoreError> {
-        let read = read(&path)?;
-        match read {
-            Read::Whole {
-                connection,
-                records,
-            } => {
-                let next_seq = records.len() as i64 + 1;
-                let file = Self::new(path, connection, next_seq, lock);
-                Ok(Opened {
-                    file,
+    pub(crate) fn open(path: &Path, id: &ConversationId, mut lock: Lock) -> Result<Found, Failed> {
+        match open(path, id, &mut lock) {
+            Ok(Some((connection, records, notice))) => {
+                let state = match notice {
+                    Some(_) => Notice::UntilNextRecord,
+                    None => Notice::None,
+                };
+                Ok(Found::Open(Opened {
+                    file: Self::new(path, connection, lock, &records, state),
                     records,
-                    notice: None,
-                })
+                    notice,
+                }))
             }
-            Read::Damaged { records, what } => {
-                let moved = salvage::move_aside(&path)
-                    .map_err(|error| io_error("cannot move aside the damaged", &path, error))?;
-                private_file(&path).map_err(|error| io_error("cannot create", &path, error))?;
-                let connection = connect(&path)?;
-                prepare(&connection).map_err(|error| sql_error("cannot set up", &path, error))?;
-                let mut file = Self::new(path, connection, 1, lock);
-                file.write(&records)?;
-                let notice = format!(
-                    "the file of this conversation was damaged ({what}); the first {} records \
-                     could be read and the conversation goes on from there. The damaged file is \
-                     kept as {}",
-                    records.len(),
-                    moved.display()
-                );
-                tracing::error!("{notice}");
-                Ok(Opened {
-                    file,
-                    records,
-                    notice: Some(notice),
-                })
-            }
+            Ok(None) => Ok(Found::Nothing(lock)),
+            Err(error) => Err((lock, error)),
         }
     }
 
-    fn new(path: PathBuf, connection: Connection, next_seq: i64, lock: File) -> Self {
+    fn new(
+        path: &Path,
+        connection: Connection,
+        mut lock: Lock,
+        records: &[Record],
+        notice: Notice,
+    ) -> Self {
+        lock.note_accepted(count(records));
         Self {
-            path,
+            path: path.to_path_buf(),
             connection,
-            next_seq,
-            progress: Vec::new(),
-            progress_bytes: 0,
-            progress_since: Instant::now(),
-            _lock: lock,
+            lock,
+            next_seq: count(records) + 1,
+            progress: Progress::default(),
+            notice,
         }
     }
 
-    /// The file that has to be synced for what was appended to survive a loss of power.
-    pub(crate) fn log_path(&self) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push("-wal");
-        name.into()
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// Appends records. Streaming text may stay in memory for a while.
+    /// When what is held back has to be flushed; `None` when nothing is.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.progress.due()
+    }
+
+    /// Appends records, all or none. Streaming text may stay in memory for a while.
     pub(crate) fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
-        if records.iter().all(|record| record.body.is_progress()) {
-            for record in records {
-                self.hold(record);
-            }
-            let due = self.progress_bytes >= PROGRESS_BYTES
-                || self.progress_since.elapsed() >= PROGRESS_TIME;
-            return if due { self.flush() } else { Ok(()) };
+        check_places(records, self.next_seq)?;
+        if self.progress.has_room(records) {
+            self.progress.hold(records);
+            return Ok(());
         }
-        if self.progress.is_empty() {
-            return self.write(records);
-        }
-        let mut all = std::mem::take(&mut self.progress);
-        let held = all.len();
-        for record in records {
-            merge(&mut all, record);
-        }
-        let written = self.write(&all);
-        if written.is_err() {
-            // The caller keeps what it gave; what it gave before is ours to keep.
-            all.truncate(held);
-            self.progress = all;
-        } else {
-            self.progress_bytes = 0;
-        }
-        written
+        // What is held is not touched until all of it is written: after a failure the caller still
+        // has what it gave now, and we have what it gave before.
+        self.write(records)
     }
 
     /// Writes what is held back.
     pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
-        if !self.progress.is_empty() {
-            let held = std::mem::take(&mut self.progress);
-            if let Err(error) = self.write(&held) {
-                self.progress = held;
-                return Err(error);
-            }
-            self.progress_bytes = 0;
+        if self.progress.records().is_empty() {
+            return Ok(());
         }
-        self.progress_since = Instant::now();
-        Ok(())
+        let written = self.write(&[]);
+        if written.is_err() {
+            self.progress.give_up_time();
+        }
+        written
     }
 
-    fn hold(&mut self, record: &Record) {
-        if self.progress.is_empty() {
-            self.progress_since = Instant::now();
-        }
-        self.progress_bytes += match &record.body {
-            RecordBody::AnswerDelta(delta) => delta.part.text_bytes(),
-            _ => 0,
-        };
-        merge(&mut self.progress, record);
-    }
-
+    /// Writes what is held back, and `records` after it.
     fn write(&mut self, records: &[Record]) -> Result<(), StoreError> {
         let failed = |error| sql_error("cannot write", &self.path, error);
+        let records = merged(records);
+        let all = self
+            .progress
+            .records()
+            .iter()
+            .chain(records.iter().map(AsRef::as_ref));
         let transaction = self.connection.transaction().map_err(failed)?;
-        {
-            let mut insert = transaction
-                .prepare_cached("INSERT INTO records (seq, at, type, body) VALUES (?1, ?2, ?3, ?4)")
+        let next_seq = insert(&transaction, &self.path, self.next_seq, all)?;
+        if self.notice == Notice::UntilNextRecord {
+            transaction
+                .execute("DELETE FROM notice", [])
                 .map_err(failed)?;
-            for (seq, record) in (self.next_seq..).zip(records) {
-                let body = serde_json::to_string(record).map_err(|error| StoreError::Io {
-                    message: "a record cannot be written as JSON".to_owned(),
-                    source: Some(error.into()),
-                })?;
-                insert
-                    .execute(params![
-                        seq,
-                        record.at.as_micros(),
-                        record.body.type_name(),
-                        body
-                    ])
-                    .map_err(failed)?;
-            }
         }
         transaction.commit().map_err(failed)?;
-        self.next_seq += records.len() as i64;
+        self.next_seq = next_seq;
+        self.notice = Notice::None;
+        self.progress.clear();
+        self.lock.note_accepted(next_seq - 1);
         Ok(())
     }
 }
@@ -215,187 +183,303 @@ impl Drop for SessionFile {
     }
 }
 
-/// Adds a record to a list, merged with the last one where it only continues its text.
-fn merge(list: &mut Vec<Record>, record: &Record) {
-    if let (Some(RecordBody::AnswerDelta(last)), RecordBody::AnswerDelta(next)) =
-        (list.last_mut().map(|last| &mut last.body), &record.body)
-        && last.call == next.call
-        && last.step == next.step
-        && last.part.merge(&next.part)
-    {
-        return;
-    }
-    list.push(record.clone());
-}
+type Whole = (Connection, Vec<Record>, Option<String>);
 
-enum Read {
-    Whole {
-        connection: Connection,
-        records: Vec<Record>,
-    },
-    Damaged {
-        records: Vec<Record>,
-        what: String,
-    },
-}
-
-fn read(path: &Path) -> Result<Read, StoreError> {
-    let damaged = |records, what: String| Ok(Read::Damaged { records, what });
-    let bytes = std::fs::metadata(path)
-        .map_err(|error| io_error("cannot read", path, error))?
-        .len();
-    if bytes == 0 {
-        return damaged(Vec::new(), "it is empty".to_owned());
-    }
-    let connection = match connect(path) {
-        Ok(connection) => connection,
-        Err(error) if salvage::is_damage(&error) => return damaged(Vec::new(), with_cause(&error)),
-        Err(error) => return Err(error),
-    };
-    let header = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    let application = match header("application_id") {
-        Ok(application) => application,
-        Err(error) => {
-            let error = sql_error("cannot read", path, error);
-            return if salvage::is_damage(&error) {
-                damaged(Vec::new(), with_cause(&error))
-            } else {
-                Err(error)
-            };
+fn open(path: &Path, id: &ConversationId, lock: &mut Lock) -> Result<Option<Whole>, StoreError> {
+    // A repair, and a repair of the repair should that one be damaged meanwhile, is enough.
+    for _ in 0..3 {
+        salvage::finish(path, lock)?;
+        let exists = path.symlink_metadata().map(drop);
+        match exists {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io_error("cannot read", path, error)),
+            Ok(()) => {}
         }
-    };
-    if application != APPLICATION_ID {
-        return Err(StoreError::Unreadable {
-            message: format!(
-                "{} belongs to another program and was left alone; choose another folder",
-                path.display()
-            ),
-        });
+        match read(path, id, lock.accepted())? {
+            Read::Whole {
+                connection,
+                records,
+                notice,
+            } => return Ok(Some((connection, records, notice))),
+            Read::Damaged { records, what } => salvage::repair(path, id, records, &what, lock)?,
+        }
     }
-    let format = header("user_version").map_err(|error| sql_error("cannot read", path, error))?;
-    if format > FORMAT {
-        return Err(StoreError::Unreadable {
-            message: format!(
-                "{} has format {format}, and this version reads up to format {FORMAT}; use the \
-                 newer version that wrote it",
-                path.display()
-            ),
-        });
-    }
-    let (records, what) = salvage::read_records(&connection);
-    match what {
-        None if records.is_empty() => damaged(records, "it holds no records".to_owned()),
-        None => Ok(Read::Whole {
-            connection,
-            records,
-        }),
-        Some(what) => damaged(records, what),
-    }
+    Err(StoreError::Io {
+        message: format!("{} is damaged again after a repair", path.display()),
+        source: None,
+    })
 }
 
-fn connect(path: &Path) -> Result<Connection, StoreError> {
+/// Writes a whole new file beside `path` and hands back its name. Not synced.
+pub(crate) fn build(
+    path: &Path,
+    records: &[Record],
+    notice: Option<&str>,
+) -> Result<PathBuf, StoreError> {
+    let new = with_suffix(path, ".new");
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        unless_missing(std::fs::remove_file(with_suffix(&new, suffix)))
+            .map_err(|error| io_error("cannot remove", &new, error))?;
+    }
+    private_file(&new).map_err(|error| io_error("cannot create", &new, error))?;
+    let failed = |error| sql_error("cannot set up", &new, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let open = || {
-        let connection = Connection::open_with_flags(path, flags)?;
-        // Our lock keeps others out; a tool that only reads may still hold the file for a moment.
-        connection.busy_timeout(Duration::from_secs(5))?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        connection.pragma_update(None, "synchronous", "normal")?;
-        Ok(connection)
+    let mut connection = Connection::open_with_flags(&new, flags).map_err(failed)?;
+    let set_up = |name, value: &dyn rusqlite::ToSql| {
+        connection
+            .pragma_update(None, name, value)
+            .map_err(|error| sql_error("cannot set up", &new, error))
     };
-    open().map_err(|error| sql_error("cannot open", path, error))
-}
-
-fn prepare(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    connection.pragma_update(None, "user_version", FORMAT)?;
-    connection.execute_batch(TABLES)
-}
-
-/// Creates an empty file that only its owner can read.
-fn private_file(path: &Path) -> io::Result<()> {
-    private(OpenOptions::new().write(true).create_new(true))
-        .open(path)
-        .map(drop)
-}
-
-#[cfg(unix)]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    options.mode(0o600)
-}
-
-#[cfg(not(unix))]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options
-}
-
-/// Makes the folder, if need be readable by its owner alone.
-pub(crate) fn make_folder(folder: &Path) -> Result<(), StoreError> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
+    // Nobody sees the file before it is complete.
+    set_up("journal_mode", &"off")?;
+    set_up("synchronous", &"off")?;
+    set_up("application_id", &APPLICATION_ID)?;
+    set_up("user_version", &FORMAT)?;
+    let transaction = connection.transaction().map_err(failed)?;
+    transaction.execute_batch(TABLES).map_err(failed)?;
+    let merged = merged(records);
+    insert(&transaction, &new, 1, merged.iter().map(AsRef::as_ref))?;
+    if let Some(notice) = notice {
+        transaction
+            .execute("INSERT INTO notice (text) VALUES (?1)", [notice])
+            .map_err(failed)?;
     }
-    builder
-        .create(folder)
-        .map_err(|error| io_error("cannot create the folder", folder, error))
+    transaction.commit().map_err(failed)?;
+    connection
+        .pragma_update(None, "journal_mode", "wal")
+        .map_err(failed)?;
+    connection.close().map_err(|(_, error)| failed(error))?;
+    Ok(new)
 }
 
-/// Takes a conversation for this process.
-pub(crate) fn lock(folder: &Path, id: &ConversationId) -> Result<File, StoreError> {
-    let path = folder.join(format!("{id}.session.lock"));
-    let mut file = private(
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false),
-    )
-    .open(&path)
-    .map_err(|error| io_error("cannot open", &path, error))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let _ = file.read_to_string(&mut holder);
-            let holder = match holder.trim() {
-                "" => "another process".to_owned(),
-                pid => format!("process {pid}"),
-            };
-            return Err(StoreError::Busy {
-                message: format!("conversation {id} is open in {holder}; close it there first"),
-            });
+/// Inserts records and hands back the number of the one after them.
+fn insert<'a>(
+    connection: &Connection,
+    path: &Path,
+    first_seq: i64,
+    records: impl Iterator<Item = &'a Record>,
+) -> Result<i64, StoreError> {
+    let failed = |error| sql_error("cannot write", path, error);
+    let mut insert = connection
+        .prepare_cached(
+            "INSERT INTO records (seq, at, type, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )
+        .map_err(failed)?;
+    let mut seq = first_seq;
+    for record in records {
+        let body = serde_json::to_string(record).map_err(|error| StoreError::Io {
+            message: "a record cannot be written as JSON".to_owned(),
+            source: Some(error.into()),
+        })?;
+        insert
+            .execute(params![
+                seq,
+                record.at.as_micros(),
+                record.body.type_name(),
+                body,
+                checksum(seq, &body)
+            ])
+            .map_err(failed)?;
+        seq += 1;
+    }
+    Ok(seq)
+}
+
+/// A log that could not be read again is not written.
+fn check_places(records: &[Record], next_seq: i64) -> Result<(), StoreError> {
+    let is_well = records.iter().enumerate().all(|(place, record)| {
+        let is_first = next_seq == 1 && place == 0;
+        matches!(record.body, RecordBody::Opened { .. }) == is_first
+    });
+    if is_well {
+        return Ok(());
+    }
+    Err(StoreError::Io {
+        message: "a conversation begins with the record that it was opened, and has no other"
+            .to_owned(),
+        source: None,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use harness_types::{
+        Action, AnswerDelta, InputId, ModelCallId, ModelPart, StepIndex, Timestamp, TrajectoryId,
+    };
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A conversation of `n` records, each of about half a kilobyte.
+    pub(crate) fn conversation(n: usize) -> (ConversationId, Vec<Record>) {
+        let id = ConversationId::from_random([7; 16]);
+        let opened = RecordBody::Opened {
+            conversation: id.clone(),
+        };
+        let notice = |n: usize| RecordBody::NoticeGiven {
+            trajectory: TrajectoryId::root(&id),
+            text: format!("{n} ").repeat(100),
+        };
+        let bodies = std::iter::once(opened).chain((1..n).map(notice));
+        let at = |n: usize| Timestamp::from_micros(n as i64);
+        let records = bodies
+            .enumerate()
+            .map(|(n, body)| Record { at: at(n), body })
+            .collect();
+        (id, records)
+    }
+
+    fn record(body: RecordBody) -> Record {
+        let at = Timestamp::from_micros(0);
+        Record { at, body }
+    }
+
+    fn delta(text: &str) -> Record {
+        record(RecordBody::AnswerDelta(AnswerDelta {
+            trajectory: TrajectoryId::root(&conversation(1).0),
+            call: ModelCallId::new(0),
+            step: Some(StepIndex::new(0)),
+            part: ModelPart::Text {
+                text: text.into(),
+                signature: None,
+            },
+        }))
+    }
+
+    fn view(step: u32, path: &str) -> Record {
+        record(RecordBody::CallProgressed {
+            trajectory: TrajectoryId::root(&conversation(1).0),
+            step: StepIndex::new(step),
+            action: Action::ListDirectory {
+                path: path.into(),
+                entries: Vec::new(),
+            },
+        })
+    }
+
+    fn dropped(n: u64) -> Record {
+        let input = InputId::new(n);
+        record(RecordBody::InputDropped { input })
+    }
+
+    struct Fixture {
+        folder: TempDir,
+        path: PathBuf,
+        first: Record,
+        file: SessionFile,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let (id, records) = conversation(1);
+            let path = crate::database_path(folder.path(), &id);
+            let lock = Lock::acquire(folder.path(), &id).unwrap();
+            let file = SessionFile::create(&path, lock, &records).map_err(|(_, error)| error);
+            Self {
+                folder,
+                path,
+                first: records[0].clone(),
+                file: file.unwrap(),
+            }
         }
-        Err(TryLockError::Error(error)) => return Err(io_error("cannot lock", &path, error)),
-    }
-    // For the message above, in somebody else's process; the lock itself is the kernel's.
-    let _ = file
-        .set_len(0)
-        .and_then(|()| file.rewind())
-        .and_then(|()| writeln!(file, "{}", std::process::id()));
-    Ok(file)
-}
 
-pub(crate) fn io_error(what: &str, path: &Path, source: io::Error) -> StoreError {
-    StoreError::Io {
-        message: format!("{what} {}", path.display()),
-        source: Some(source.into()),
-    }
-}
+        /// Forbids, or allows, the database to grow by more than a page or so.
+        fn set_full(&self, pages: u32) {
+            let set = |_: &rusqlite::Row<'_>| Ok(());
+            let sql = format!("PRAGMA max_page_count({pages})");
+            self.file.connection.query_row(&sql, [], set).unwrap();
+        }
 
-pub(crate) fn sql_error(what: &str, path: &Path, source: rusqlite::Error) -> StoreError {
-    StoreError::Io {
-        message: format!("{what} {}", path.display()),
-        source: Some(source.into()),
+        /// The records after the first one, as the next process finds them.
+        fn reopened(self) -> Vec<Record> {
+            drop(self.file);
+            let id = conversation(1).0;
+            let lock = Lock::acquire(self.folder.path(), &id).unwrap();
+            let Ok(Found::Open(opened)) = SessionFile::open(&self.path, &id, lock) else {
+                panic!("not opened");
+            };
+            assert_eq!((&opened.records[0], opened.notice), (&self.first, None));
+            opened.records[1..].to_vec()
+        }
     }
-}
 
-fn with_cause(error: &StoreError) -> String {
-    use std::error::Error as _;
-    error
-        .source()
-        .map_or_else(|| error.to_string(), ToString::to_string)
+    const FULL: u32 = 1;
+    const ROOM: u32 = 1 << 20;
+
+    /// After a failure the caller has its records still, and gives them again.
+    #[test]
+    fn what_is_given_again_after_a_full_disk_is_written_once() {
+        let mut fixture = Fixture::new();
+        fixture.file.append(&[delta("a"), delta("b")]).unwrap();
+        fixture.set_full(FULL);
+        let big = "c".repeat(100_000);
+        // Held text and the text given now are of one kind: the former must not swallow the latter.
+        let given = [delta(&big), dropped(1)];
+        for _ in 0..3 {
+            let error = fixture.file.append(&given).unwrap_err();
+            assert!(matches!(error, StoreError::Io { .. }), "{error}");
+        }
+        let given_alone = [delta(&big)];
+        fixture.file.append(&given_alone).unwrap_err();
+        fixture.file.flush().unwrap();
+        fixture.set_full(ROOM);
+        fixture.file.append(&given).unwrap();
+        assert_eq!(
+            fixture.reopened(),
+            [delta("ab"), delta(&big), dropped(1)],
+            "something is twice there, or missing"
+        );
+    }
+
+    #[test]
+    fn a_flush_that_fails_is_made_up_for_by_the_next_append() {
+        let mut fixture = Fixture::new();
+        let big = "x".repeat(60_000);
+        fixture.file.append(&[delta(&big)]).unwrap();
+        fixture.set_full(FULL);
+        fixture.file.flush().unwrap_err();
+        assert_eq!(fixture.file.due(), None, "it would fail again at once");
+        fixture.file.append(&[delta("y")]).unwrap();
+        assert!(fixture.file.due().is_some());
+        fixture.set_full(ROOM);
+        fixture.file.append(&[dropped(1)]).unwrap();
+        let all = [delta(&format!("{big}y")), dropped(1)];
+        assert_eq!(fixture.reopened(), all);
+    }
+
+    #[test]
+    fn views_of_a_call_replace_one_another_and_count_for_the_bound() {
+        let mut fixture = Fixture::new();
+        let long = "p".repeat(20_000);
+        let views = [view(1, "a"), view(1, &long), view(2, "b"), view(1, "c")];
+        fixture.file.append(&views).unwrap();
+        let kept = [view(1, &long), view(2, "b"), view(1, "c")];
+        assert_eq!(fixture.file.progress.records(), kept);
+        for _ in 0..2 {
+            fixture.file.append(&[view(2, &long)]).unwrap();
+        }
+        assert!(fixture.file.due().is_some(), "too early");
+        fixture.file.append(&[view(2, &long)]).unwrap();
+        assert_eq!(fixture.file.due(), None, "64 KiB have been exceeded");
+        let last = [view(2, &long), view(2, &long)];
+        assert_eq!(fixture.reopened(), [&kept[..], &last].concat());
+    }
+
+    #[test]
+    fn a_log_that_could_not_be_read_is_not_written() {
+        let mut fixture = Fixture::new();
+        let first = fixture.first.clone();
+        fixture
+            .file
+            .append(&[dropped(1), first.clone()])
+            .unwrap_err();
+        let folder = tempfile::tempdir().unwrap();
+        let id = conversation(1).0;
+        let path = crate::database_path(folder.path(), &id);
+        let lock = Lock::acquire(folder.path(), &id).unwrap();
+        let created = SessionFile::create(&path, lock, &[dropped(1), first]);
+        assert!(created.is_err() && !path.exists());
+        assert_eq!(fixture.reopened(), []);
+    }
 }

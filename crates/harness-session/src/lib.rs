@@ -47,7 +47,13 @@
 //! Records are read whole on load. A version of the format that is newer than this crate is
 //! refused, by number.
 
+mod error;
 mod file;
+mod flush;
+mod format;
+mod lock;
+mod progress;
+mod read;
 mod salvage;
 mod store;
 mod sync;

@@ -1,81 +1,196 @@
-//! Damaged files: reading what can be read, keeping the rest.
+//! Damaged files: what can be read goes into a new file, the damaged one is kept beside it.
+//!
+//! A repair can be cut short at any moment without losing anything:
+//!
+//! 1. What could be read is written as `ID.session.db.new`, with the words for the user, and
+//!    synced.
+//! 2. It is renamed to `ID.session.db.salvaged`. From here on the repair only goes forward, by
+//!    whoever opens the conversation next.
+//! 3. The damaged file and its log are renamed to `ID.session.db.damaged-N`.
+//! 4. The salvaged one is renamed to `ID.session.db`.
+//!
+//! The words for the user stay in the file until the next record is appended.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use harness_types::{Record, RecordBody, StoreError};
-use rusqlite::{Connection, ErrorCode};
+use harness_types::{ConversationId, Record, RecordBody, StoreError, Timestamp};
 
-/// Reads records up to the first one that cannot be read, and says what stopped it.
-pub(crate) fn read_records(connection: &Connection) -> (Vec<Record>, Option<String>) {
-    let mut records = Vec::new();
-    let damage = read_into(connection, &mut records).err();
-    (records, damage)
-}
+use crate::error::io_error;
+use crate::file::build;
+use crate::format::with_suffix;
+use crate::lock::Lock;
 
-fn read_into(connection: &Connection, records: &mut Vec<Record>) -> Result<(), String> {
-    let failed = |error: rusqlite::Error| error.to_string();
-    let mut select = connection
-        .prepare("SELECT seq, body FROM records ORDER BY seq")
-        .map_err(failed)?;
-    let mut rows = select.query([]).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let wanted = records.len() as i64 + 1;
-        let seq: i64 = row.get(0).map_err(failed)?;
-        if seq != wanted {
-            return Err(format!("record {wanted} is missing"));
+/// Replaces a damaged file by what could be read of it.
+pub(crate) fn repair(
+    path: &Path,
+    id: &ConversationId,
+    mut records: Vec<Record>,
+    what: &str,
+    lock: &mut Lock,
+) -> Result<(), StoreError> {
+    let aside = free_name(path);
+    let saved = match records.len() {
+        0 => "nothing of it could be read, and the conversation begins anew".to_owned(),
+        1 => "its first record could be read, and the conversation goes on from there".to_owned(),
+        n => {
+            format!("its first {n} records could be read, and the conversation goes on from there")
         }
-        let body = row.get_ref(1).map_err(failed)?;
-        let body = body
-            .as_str()
-            .map_err(|_| format!("record {seq} is no text"))?;
-        let record: Record =
-            serde_json::from_str(body).map_err(|error| format!("record {seq}: {error}"))?;
-        let is_first = matches!(record.body, RecordBody::Opened { .. });
-        if is_first != records.is_empty() {
-            return Err(format!("record {seq} does not belong where it stands"));
-        }
-        records.push(record);
-    }
-    Ok(())
-}
-
-/// Whether an error says that the file's content is at fault.
-pub(crate) fn is_damage(error: &StoreError) -> bool {
-    use std::error::Error as _;
-    error
-        .source()
-        .and_then(|source| source.downcast_ref::<rusqlite::Error>())
-        .is_some_and(|error| {
-            matches!(
-                error.sqlite_error_code(),
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-            )
-        })
-}
-
-/// Renames a file, and its log, to a name that nothing has yet.
-pub(crate) fn move_aside(path: &Path) -> io::Result<PathBuf> {
-    let named = |number: u32| {
-        let mut name = path.to_path_buf().into_os_string();
-        name.push(format!(".damaged-{number}"));
-        PathBuf::from(name)
     };
-    let target = (1..)
-        .map(named)
-        .find(|target| !target.exists())
-        .ok_or_else(|| io::Error::other("no free name"))?;
-    std::fs::rename(path, &target)?;
-    for suffix in ["-wal", "-shm"] {
-        let with_suffix = |path: &Path| {
-            let mut name = path.to_path_buf().into_os_string();
-            name.push(suffix);
-            PathBuf::from(name)
-        };
-        match std::fs::rename(with_suffix(path), with_suffix(&target)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+    let notice = format!(
+        "the file of this conversation was damaged ({what}): {saved}. The damaged file is kept as \
+         {}",
+        aside.display()
+    );
+    tracing::error!("{notice}");
+    if records.is_empty() {
+        records.push(opened(id));
+    }
+    let new = build(path, &records, Some(&notice))?;
+    let sync = || {
+        File::open(&new)?.sync_all()?;
+        std::fs::rename(&new, salvaged_path(path))?;
+        sync_folder(path)
+    };
+    sync().map_err(|error| io_error("cannot repair", path, error))?;
+    finish(path, lock)
+}
+
+/// Goes on with a repair that was cut short, if there is one.
+pub(crate) fn finish(path: &Path, lock: &mut Lock) -> Result<(), StoreError> {
+    let salvaged = salvaged_path(path);
+    let mut finish = || {
+        if !salvaged.try_exists()? {
+            return Ok(());
+        }
+        // The new file says itself what is missing.
+        lock.note_accepted(0);
+        let aside = free_name(path);
+        // The log first: it would be taken for that of the new file.
+        for suffix in ["-wal", "-journal", ""] {
+            unless_missing(std::fs::rename(
+                with_suffix(path, suffix),
+                with_suffix(&aside, suffix),
+            ))?;
+        }
+        // Only an index to the log, which SQLite makes anew.
+        unless_missing(std::fs::remove_file(with_suffix(path, "-shm")))?;
+        std::fs::rename(&salvaged, path)?;
+        sync_folder(path)
+    };
+    finish().map_err(|error| io_error("cannot repair", path, error))
+}
+
+/// What is not there needs nothing done to it.
+pub(crate) fn unless_missing(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+fn salvaged_path(path: &Path) -> PathBuf {
+    with_suffix(path, ".salvaged")
+}
+
+/// The first name for a damaged file that none has yet.
+fn free_name(path: &Path) -> PathBuf {
+    let mut number = 1_u64;
+    loop {
+        let name = with_suffix(path, &format!(".damaged-{number}"));
+        if name.symlink_metadata().is_err() {
+            return name;
+        }
+        number += 1;
+    }
+}
+
+/// The record every conversation begins with.
+fn opened(id: &ConversationId) -> Record {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Record {
+        at: Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)),
+        body: RecordBody::Opened {
+            conversation: id.clone(),
+        },
+    }
+}
+
+/// Makes the names in a file's folder survive a loss of power.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{Found, SessionFile, tests::conversation};
+
+    /// Every state that a process can leave when it is killed during a repair.
+    #[test]
+    fn a_repair_cut_short_anywhere_is_finished_by_the_next_one() {
+        for cut in 0..=6 {
+            let folder = tempfile::tempdir().unwrap();
+            let (id, records) = conversation(40);
+            let path = crate::database_path(folder.path(), &id);
+            let lock = Lock::acquire(folder.path(), &id).unwrap();
+            let file = SessionFile::create(&path, lock, &records).map_err(|(_, error)| error);
+            drop(file.unwrap());
+            let mut damaged = std::fs::read(&path).unwrap();
+            damaged.truncate(damaged.len() - 5000);
+            std::fs::write(&path, &damaged).unwrap();
+            std::fs::write(with_suffix(&path, "-wal"), b"the log").unwrap();
+
+            let kept = &records[..7];
+            let aside = free_name(&path);
+            let (new, salvaged) = (with_suffix(&path, ".new"), salvaged_path(&path));
+            if cut == 0 {
+                std::fs::write(&new, b"half a file").unwrap();
+            } else {
+                build(&path, kept, Some("words")).unwrap();
+            }
+            let steps: [(PathBuf, PathBuf); 4] = [
+                (new, salvaged.clone()),
+                (with_suffix(&path, "-wal"), with_suffix(&aside, "-wal")),
+                (path.clone(), aside.clone()),
+                (salvaged, path.clone()),
+            ];
+            for (from, to) in steps.iter().take(usize::saturating_sub(cut, 1)) {
+                std::fs::rename(from, to).unwrap();
+            }
+
+            let lock = Lock::acquire(folder.path(), &id).unwrap();
+            let Ok(Found::Open(opened)) = SessionFile::open(&path, &id, lock) else {
+                panic!("cut {cut}: not opened");
+            };
+            let notice = opened.notice.unwrap();
+            if cut >= 2 {
+                assert_eq!((&opened.records[..], &*notice), (kept, "words"));
+            } else {
+                assert_eq!(opened.records, records[..opened.records.len()]);
+                assert!(notice.contains("damaged"), "{notice}");
+            }
+            assert_eq!(std::fs::read(&aside).unwrap(), damaged, "cut {cut}");
+            drop(opened.file);
+            let mut names: Vec<_> = std::fs::read_dir(folder.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .map(|name| name.replace(id.as_str(), ""))
+                .collect();
+            names.sort();
+            let left = [
+                ".session.db",
+                ".session.db.damaged-1",
+                ".session.db.damaged-1-wal",
+            ];
+            assert_eq!(names, left, "cut {cut}");
         }
     }
-    Ok(target)
 }

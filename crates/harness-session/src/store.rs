@@ -1,39 +1,54 @@
 //! A folder of conversations.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use harness_types::{
     BoxFuture, ConversationId, Loaded, Record, RecordBody, SessionStore, StoreError,
 };
 
-use crate::file::{self, SessionFile};
+use crate::file::{Found, SessionFile};
+use crate::flush::Flusher;
+use crate::lock::{Lock, make_folder};
 use crate::sync::Syncer;
 
 /// Keeps conversations in a folder, one SQLite file each.
 ///
-/// The folder is made when the first conversation is. A conversation that was loaded or appended to
+/// The folder is made when the first conversation is loaded or appended to. Such a conversation
 /// stays locked until the store is dropped.
 #[derive(Debug)]
 pub struct SqliteStore {
     folder: PathBuf,
-    inner: Mutex<Inner>,
+    // Before the conversations, so that the threads have ended when those are dropped.
+    flusher: OnceLock<Option<Flusher>>,
+    syncer: OnceLock<Option<Syncer>>,
+    conversations: Mutex<HashMap<ConversationId, Arc<Mutex<Held>>>>,
 }
 
+/// What this store has of a conversation.
 #[derive(Debug, Default)]
-struct Inner {
-    open: HashMap<ConversationId, Held>,
-    syncer: Option<Syncer>,
+pub(crate) enum Held {
+    /// Nothing.
+    #[default]
+    Free,
+    /// Looked for and not found; the lock keeps it so.
+    Reserved(Lock),
+    /// Its file.
+    Open(Box<SessionFile>),
 }
 
-/// A conversation this store has.
-#[derive(Debug)]
-enum Held {
-    /// Looked for and not found; the lock keeps it so.
-    Reserved(File),
-    Open(Box<SessionFile>),
+impl Held {
+    /// Writes text that has been held back until now.
+    pub(crate) fn flush_if_due(&mut self, now: Instant) {
+        if let Self::Open(file) = self
+            && file.due().is_some_and(|due| due <= now)
+            && let Err(error) = file.flush()
+        {
+            tracing::error!("streamed text was not saved yet: {error}");
+        }
+    }
 }
 
 /// Where a conversation is kept in `folder`.
@@ -46,37 +61,47 @@ impl SqliteStore {
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
-            inner: Mutex::default(),
+            flusher: OnceLock::new(),
+            syncer: OnceLock::new(),
+            conversations: Mutex::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self, id: &ConversationId) -> Arc<Mutex<Held>> {
+        let mut conversations = lock(&self.conversations);
+        Arc::clone(conversations.entry(id.clone()).or_default())
     }
 
     fn load_now(&self, id: &ConversationId) -> Result<Option<Loaded>, StoreError> {
-        let mut inner = self.lock();
-        if inner.open.contains_key(id) {
+        let held = self.held(id);
+        let mut held = lock(&held);
+        if !matches!(*held, Held::Free) {
             return Err(StoreError::Busy {
                 message: format!("conversation {id} is open in this process already"),
             });
         }
-        file::make_folder(&self.folder)?;
-        let lock = file::lock(&self.folder, id)?;
+        let lock = self.take(id)?;
         let path = database_path(&self.folder, id);
-        if !path.exists() {
-            self.refuse_foreign(id)?;
-            inner.open.insert(id.clone(), Held::Reserved(lock));
-            return Ok(None);
+        match SessionFile::open(&path, id, lock) {
+            Err((_lock, error)) => Err(error),
+            Ok(Found::Nothing(lock)) => {
+                self.refuse_foreign(id)?;
+                *held = Held::Reserved(lock);
+                Ok(None)
+            }
+            Ok(Found::Open(opened)) => {
+                *held = Held::Open(Box::new(opened.file));
+                Ok(Some(match opened.notice {
+                    None => Loaded::whole(opened.records),
+                    Some(notice) => Loaded::damaged(opened.records, notice),
+                }))
+            }
         }
-        let opened = SessionFile::open(path, lock)?;
-        inner
-            .open
-            .insert(id.clone(), Held::Open(Box::new(opened.file)));
-        Ok(Some(match opened.notice {
-            None => Loaded::whole(opened.records),
-            Some(notice) => Loaded::damaged(opened.records, notice),
-        }))
+    }
+
+    fn take(&self, id: &ConversationId) -> Result<Lock, StoreError> {
+        make_folder(&self.folder)?;
+        Lock::acquire(&self.folder, id)
     }
 
     /// A conversation another program keeps under this id is neither read nor shadowed.
@@ -95,36 +120,80 @@ impl SqliteStore {
     }
 
     fn append_now(&self, id: &ConversationId, records: &[Record]) -> Result<(), StoreError> {
-        let mut inner = self.lock();
-        let mut held = match inner.open.remove(id) {
-            Some(Held::Open(file)) => file,
-            reserved => {
-                let lock = match reserved {
-                    Some(Held::Reserved(lock)) => lock,
-                    _ => {
-                        file::make_folder(&self.folder)?;
-                        file::lock(&self.folder, id)?
-                    }
-                };
-                Box::new(SessionFile::create(&self.folder, id, lock)?)
+        if records.is_empty() {
+            return Ok(());
+        }
+        let shared = self.held(id);
+        let mut held = lock(&shared);
+        let was_due = match &mut *held {
+            Held::Open(file) => {
+                let was_due = file.due();
+                file.append(records)?;
+                was_due
+            }
+            _ => {
+                self.create(id, &mut held, records)?;
+                None
             }
         };
-        let appended = held.append(records);
-        let log = held.log_path();
-        inner.open.insert(id.clone(), Held::Open(held));
-        let turn_ended = records
-            .iter()
-            .any(|record| matches!(record.body, RecordBody::TurnEnded { .. }));
-        if appended.is_ok() && turn_ended {
-            if inner.syncer.is_none() {
-                inner.syncer = Syncer::start().ok();
+        let Held::Open(file) = &*held else {
+            return Ok(());
+        };
+        match file.due() {
+            Some(due) if was_due != Some(due) => {
+                let flusher = self.flusher.get_or_init(|| started(Flusher::start()));
+                if let Some(flusher) = flusher {
+                    flusher.flush_at(due, Arc::clone(&shared));
+                }
             }
-            if let Some(syncer) = &inner.syncer {
-                syncer.sync(log);
+            _ => {}
+        }
+        let is_turn_end = |record: &Record| matches!(record.body, RecordBody::TurnEnded { .. });
+        if records.iter().any(is_turn_end) {
+            let syncer = self.syncer.get_or_init(|| started(Syncer::start()));
+            if let Some(syncer) = syncer {
+                syncer.sync(file.path().to_path_buf());
             }
         }
-        appended
+        Ok(())
     }
+
+    fn create(
+        &self,
+        id: &ConversationId,
+        held: &mut Held,
+        records: &[Record],
+    ) -> Result<(), StoreError> {
+        let lock = match std::mem::take(held) {
+            Held::Reserved(lock) => lock,
+            _ => {
+                let lock = self.take(id)?;
+                self.refuse_foreign(id)?;
+                lock
+            }
+        };
+        match SessionFile::create(&database_path(&self.folder, id), lock, records) {
+            Ok(file) => {
+                *held = Held::Open(Box::new(file));
+                Ok(())
+            }
+            Err((lock, error)) => {
+                *held = Held::Reserved(lock);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread there is no room for makes records later on disk, not lost.
+fn started<T>(thread: std::io::Result<T>) -> Option<T> {
+    thread
+        .inspect_err(|error| tracing::error!("sessions are synced late: {error}"))
+        .ok()
 }
 
 impl SessionStore for SqliteStore {

@@ -9,6 +9,7 @@
 //! | see what was changed on disk | [`TreeSnapshot`] |
 //! | keep a child away from the real home | [`EmptyHome`] |
 //! | find a program of the workspace | [`binary_path`] |
+//! | hold a session store to its promises | [`session_store`] |
 //!
 //! The model of in-process tests, `ScriptedModel`, is in `harness-types`, where programs can use
 //! it too; [`FakeModelServer`] plays the same scripts.
@@ -28,6 +29,7 @@ mod error;
 mod home;
 pub mod process;
 mod server;
+pub mod session_store;
 mod snapshot;
 mod wire;
 

@@ -6,8 +6,8 @@ use crate::{HostResponse, Question, QuestionAnswer, ToolCall};
 
 /// The visible side of a tool call. Paths are absolute file-system paths.
 ///
-/// An action is shown twice: when the call opens, with what was asked, and when it has ended, with
-/// what came of it.
+/// An action is shown when the call opens, with what was asked, and when it has ended, with what
+/// came of it; some tools show it in between, too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -63,7 +63,8 @@ pub enum Action {
         working_dir: String,
         /// Its exit code once it has ended; 128 + n when signal n ended it.
         exit_code: Option<i32>,
-        /// What it printed, bounded; present once it has ended.
+        /// What it printed, bounded. Views of a running command hold what there is so far, with
+        /// no exit code yet.
         output: Option<String>,
     },
     /// Asks the user.

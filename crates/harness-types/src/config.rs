@@ -17,6 +17,8 @@ pub struct Config {
     pub workspaces: Vec<PathBuf>,
     /// A folder the client lends for files that are not part of the work.
     pub app_data_dir: Option<PathBuf>,
+    /// Further folders that file tools may reach when they are contained, absolute.
+    pub reachable: Vec<PathBuf>,
     /// What the model is told about itself.
     pub system: SystemInstructions,
     /// Whether the agent may ask the user.
@@ -45,11 +47,21 @@ pub struct Config {
     pub limits: Limits,
 }
 
+impl Config {
+    /// The folders that file tools may reach when they are contained: the workspaces, the client's
+    /// data folder and what is [`reachable`](Self::reachable) besides.
+    pub fn contained_roots(&self) -> Vec<PathBuf> {
+        let further = self.app_data_dir.iter().chain(&self.reachable);
+        self.workspaces.iter().chain(further).cloned().collect()
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             workspaces: Vec::new(),
             app_data_dir: None,
+            reachable: Vec::new(),
             system: SystemInstructions::default(),
             behavior: AgentBehavior::Autonomous,
             host_tools: Vec::new(),
@@ -216,8 +228,7 @@ pub enum PolicyDecision {
     Ask,
 }
 
-/// Whether file tools stay inside the workspaces, the client's data folder and the system's
-/// folder for temporary files.
+/// Whether file tools stay inside [`Config::contained_roots`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Containment {
@@ -240,6 +251,19 @@ pub struct Budget {
     pub max_output_tokens: Option<u64>,
     /// Tokens in all.
     pub max_total_tokens: Option<u64>,
+    /// From when on spending counts.
+    pub scope: BudgetScope,
+}
+
+/// From when on spending counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum BudgetScope {
+    /// From the beginning of the conversation.
+    #[default]
+    Lifetime,
+    /// From when the conversation was last taken up.
+    SinceResumed,
 }
 
 /// How a model generates. Names are the provider's; a provider ignores what it does not have.
@@ -269,7 +293,8 @@ pub struct Limits {
     pub identical_calls: u32,
     /// How often a stop hook may continue a turn.
     pub stop_continuations: u32,
-    /// How often in a row answers that use no existing tool rightly are tolerated.
+    /// At how many answers in a row that hold nothing but calls that could not run the turn is
+    /// stopped. 0 switches the guard off.
     pub invalid_answers: u32,
     /// How many inputs may wait while a turn runs; one more is refused.
     pub queued_inputs: u32,

@@ -36,6 +36,19 @@ pub struct Conversation {
     next_request: RequestId,
     next_timer: TimerId,
     tool_calls: u64,
+    /// What had been spent when the conversation was last taken up.
+    resumed_with: Spent,
+}
+
+/// What a conversation has spent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spent {
+    /// Requests to the model.
+    pub model_calls: u64,
+    /// Tool calls started.
+    pub tool_calls: u64,
+    /// Tokens.
+    pub usage: Usage,
 }
 
 /// An input that waits for a step boundary.
@@ -67,6 +80,7 @@ impl Conversation {
             next_request: RequestId::default(),
             next_timer: TimerId::default(),
             tool_calls: 0,
+            resumed_with: Spent::default(),
         }
     }
 
@@ -143,6 +157,20 @@ impl Conversation {
         total
     }
 
+    /// Everything spent so far.
+    pub fn spent(&self) -> Spent {
+        Spent {
+            model_calls: self.model_calls(),
+            tool_calls: self.tool_calls,
+            usage: self.usage(),
+        }
+    }
+
+    /// What had been spent when the conversation was last taken up.
+    pub fn resumed_with(&self) -> &Spent {
+        &self.resumed_with
+    }
+
     /// Requests made to the model so far.
     pub fn model_calls(&self) -> u64 {
         self.next_call.get()
@@ -187,6 +215,7 @@ impl Conversation {
             }
             RecordBody::Resumed => {
                 self.session_started = false;
+                self.resumed_with = self.spent();
                 self.session_ending = None;
                 None
             }

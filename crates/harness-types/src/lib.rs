@@ -61,15 +61,16 @@ mod usage;
 pub use action::{Action, DiffBlock, DiffLine, DirEntry, EntryKind, LineChange};
 pub use command::{Command, Note};
 pub use config::{
-    AgentBehavior, Budget, Config, Containment, GenerationOptions, Hook, HookSet, HostToolSpec,
-    Limits, PolicyDecision, PolicyRule, PolicySpec, PromptSection, SystemInstructions,
+    AgentBehavior, Budget, BudgetScope, Config, Containment, GenerationOptions, Hook, HookSet,
+    HostToolSpec, Limits, PolicyDecision, PolicyRule, PolicySpec, PromptSection,
+    SystemInstructions,
 };
 pub use content::{
     Input, InputKind, InputPart, Media, Message, ModelPart, ToolResult, ToolResultStatus,
 };
 pub use fold::{
     Answer, AnswerState, Call, CallStage, Conversation, ModelCall, QueuedInput, RepeatedCall,
-    Trajectory, Turn, TurnStage, Waiting,
+    Spent, Trajectory, Turn, TurnStage, Waiting,
 };
 pub use id::{
     CallId, ConversationId, IdError, InputId, ModelCallId, RequestId, StepIndex, TimerId,

@@ -12,7 +12,7 @@ use crate::{ConversationId, GenerationOptions, Message, ModelPart, RetryClass, T
 
 /// One request to a model: everything it may base its answer on.
 ///
-/// Cheap to clone: the large parts are shared.
+/// The prompt and the tools are shared; the history is this request's own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     /// The conversation, for providers that keep a cache per session.

@@ -257,8 +257,9 @@ impl RecordBody {
         }
     }
 
-    /// Whether losing this record loses nothing but a view of work in progress. Such records may
-    /// be merged or left out by a store between two others.
+    /// Whether this record is a piece of work in progress: adjacent ones may be merged, and those
+    /// at the very end of a log may be lost when a process dies. A store must not leave one out
+    /// before a record it keeps: the text and the calls of an answer are nowhere else.
     pub fn is_progress(&self) -> bool {
         matches!(self, Self::AnswerDelta(_) | Self::CallProgressed { .. })
     }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{InputPart, Media, RequestId, StepIndex, ToolCall, TrajectoryId};
+use crate::{InputId, InputPart, Media, RequestId, StepIndex, ToolCall, TrajectoryId};
 
 /// A question the loop has asked and waits for.
 ///
@@ -105,6 +105,9 @@ pub enum HookCall {
     SessionEnd,
     /// Before a turn.
     PreTurn {
+        /// The last input the hook is shown: what it decides, it decides about the inputs up to
+        /// this one.
+        shown: Option<InputId>,
         /// What the user said.
         parts: Vec<InputPart>,
     },

@@ -1,12 +1,12 @@
 //! Answers of the model: how they come in, and what follows from how they end.
 
 use harness_types::{
-    AnswerDelta, AnswerEnd, AnswerState, CallId, FinishReason, ModelCall, ModelCallId, ModelError,
-    ModelPart, RecordBody, StepError, StepIndex, ToolCall, ToolClass, ToolOrigin, Touch,
-    TrajectoryId, TurnEnd, Usage, Waiting,
+    Answer, AnswerDelta, AnswerEnd, AnswerState, CallId, FinishReason, Message, ModelCall,
+    ModelCallId, ModelError, ModelPart, RecordBody, StepError, StepIndex, ToolCall, ToolClass,
+    ToolOrigin, Touch, TrajectoryId, TurnEnd, Usage, Waiting,
 };
 
-use super::{Effect, ModelEnd, Stepper};
+use super::{ModelEnd, Stepper};
 
 /// Separates the text of a cut answer from what follows, for clients that join all text they are
 /// sent.
@@ -44,7 +44,7 @@ impl Stepper<'_> {
                 call: mut tool_call,
                 signature,
             } => {
-                let taken: Vec<&CallId> = answer.calls().map(|call| &call.id).collect();
+                let taken = self.taken_ids(&trajectory, answer);
                 tool_call.id = unique_id(&tool_call.id, call, &taken);
                 let part = ModelPart::Call {
                     call: tool_call,
@@ -84,6 +84,18 @@ impl Stepper<'_> {
             _ => self
                 .note("a part of the model's answer that this version does not know was ignored"),
         }
+    }
+
+    /// The ids of all calls so far. A client answers by id alone, so a late answer to an earlier
+    /// call must not be taken for that of a later one.
+    fn taken_ids<'s>(&'s self, id: &TrajectoryId, answer: &'s Answer) -> Vec<&'s CallId> {
+        let history = self.state.trajectory(id).map_or(&[][..], |t| &t.history);
+        let earlier = history.iter().filter_map(|message| match message {
+            Message::ToolResults(results) => Some(results),
+            _ => None,
+        });
+        let earlier = earlier.flatten().map(|result| &result.call);
+        earlier.chain(answer.calls().map(|call| &call.id)).collect()
     }
 
     pub(super) fn model_ended(&mut self, call: ModelCallId, end: ModelEnd) {
@@ -236,6 +248,7 @@ impl Stepper<'_> {
         if self.has_opened_calls(id) {
             self.end_answer_partial(id, call, &reason);
             self.cancel_calls_not_started(id, &reason);
+            self.show_error(id, &reason);
             return;
         }
         self.mark_cut(id, call);
@@ -318,20 +331,9 @@ impl Stepper<'_> {
             );
             return;
         };
-        let Some(trajectory) = self.state.trajectory(id) else {
-            return;
-        };
-        let (step, timer) = (trajectory.next_step(), self.state.next_timer());
         let seconds = wait.as_secs_f64();
         let message = format!("{}; asking again in {seconds:.1} s", error.message);
-        self.emit(RecordBody::RetryScheduled {
-            trajectory: id.clone(),
-            step,
-            error: ModelError { message, ..error },
-            timer,
-            wait,
-        });
-        self.effect(Effect::StartTimer { timer, after: wait });
+        self.schedule_retry(id, ModelError { message, ..error }, wait);
     }
 
     /// Keeps what came of an answer that will not be completed.

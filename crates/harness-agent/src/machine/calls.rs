@@ -241,8 +241,9 @@ impl Stepper<'_> {
     }
 
     fn start(&mut self, id: &TrajectoryId, step: StepIndex, call: ToolCall) {
+        let spent = self.spent();
         let budget = self.machine.config.budget.max_tool_calls;
-        if budget.is_some_and(|limit| self.state.tool_calls() >= limit) {
+        if budget.is_some_and(|limit| spent.tool_calls >= limit) {
             let why = "not run: the budget of tool calls is used up; make no further calls";
             self.finish_call(id, step, failed(why.to_owned()));
             return;
@@ -405,7 +406,7 @@ impl Stepper<'_> {
             message,
             http_code: None,
         };
-        if invalid >= limits.invalid_answers {
+        if limits.invalid_answers > 0 && invalid >= limits.invalid_answers {
             let message =
                 format!("stopped: {invalid} answers in a row held only calls that could not run");
             self.fail_turn(id, fail(message));

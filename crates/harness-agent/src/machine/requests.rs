@@ -202,11 +202,16 @@ impl Stepper<'_> {
             return;
         };
         let (stage, continuations) = (turn.stage.clone(), turn.continuations);
+        let shown = match &hook {
+            HookCall::PreTurn { shown, .. } => *shown,
+            _ => None,
+        };
         match (&stage, verdict) {
-            (TurnStage::PreTurn, HookVerdict::Deny { reason }) => self.deny_turn(id, reason),
+            (TurnStage::PreTurn, HookVerdict::Deny { reason }) => self.deny_turn(id, shown, reason),
             (TurnStage::PreTurn, HookVerdict::Failed { message }) => {
                 self.deny_turn(
                     id,
+                    shown,
                     format!("refused, because the pre-turn hook failed: {message}"),
                 );
             }

@@ -3,7 +3,7 @@
 
 use harness_types::{
     CallStage, RecordBody, RequestOutcome, StepError, StepIndex, ToolClass, TrajectoryId, TurnEnd,
-    Waiting,
+    TurnStage, Waiting,
 };
 
 use super::Stepper;
@@ -46,6 +46,12 @@ impl Stepper<'_> {
         let Some(turn) = self.state.trajectory(id).and_then(|t| t.turn.as_ref()) else {
             return;
         };
+        // The work was done; only the hooks that wanted to know are missing.
+        if let TurnStage::Stopping { end } | TurnStage::PostTurn { end } = &turn.stage {
+            let (trajectory, end) = (id.clone(), end.clone());
+            self.emit(RecordBody::TurnEnded { trajectory, end });
+            return;
+        }
         let begun = turn.worked
             || matches!(&turn.waiting, Waiting::Answer(call) if !call.answer.parts.is_empty());
         if let Waiting::Answer(model_call) = &turn.waiting {

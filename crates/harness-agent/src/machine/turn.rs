@@ -1,8 +1,11 @@
 //! Turns: how they begin, go on and end.
 
+use std::time::Duration;
+
 use harness_types::{
-    Hook, HookCall, Input, InputKind, RecordBody, Request, RequestKind, RequestOutcome,
-    RequestPayload, StepError, StopReason, TimerId, TrajectoryId, TurnEnd, TurnStage, Waiting,
+    BudgetScope, Hook, HookCall, Input, InputId, InputKind, ModelError, ModelErrorKind, RecordBody,
+    Request, RequestKind, RequestOutcome, RequestPayload, RetryClass, Spent, StepError, StopReason,
+    TimerId, TrajectoryId, TurnEnd, TurnStage, Waiting,
 };
 
 use super::{Effect, Stepper};
@@ -113,6 +116,7 @@ impl Stepper<'_> {
                 .machine
                 .wants(Hook::PreTurn)
                 .then(|| HookCall::PreTurn {
+                    shown: self.state.queued().back().map(|input| input.id),
                     parts: self
                         .state
                         .queued()
@@ -177,8 +181,15 @@ impl Stepper<'_> {
     }
 
     /// Refuses a turn before it began.
-    pub(super) fn deny_turn(&mut self, id: &TrajectoryId, reason: String) {
-        let waiting: Vec<_> = self.state.queued().iter().map(|input| input.id).collect();
+    /// Only the inputs the hook was shown are dropped: nobody has judged later ones.
+    pub(super) fn deny_turn(&mut self, id: &TrajectoryId, shown: Option<InputId>, reason: String) {
+        let waiting: Vec<_> = self
+            .state
+            .queued()
+            .iter()
+            .map(|input| input.id)
+            .filter(|id| Some(*id) <= shown)
+            .collect();
         for input in waiting {
             self.emit(RecordBody::InputDropped { input });
         }
@@ -211,6 +222,9 @@ impl Stepper<'_> {
             self.end_turn(id, TurnEnd::Stopped { reason });
             return;
         }
+        if self.wait_after_cut(id) {
+            return;
+        }
         let Some(trajectory) = self.state.trajectory(id) else {
             return;
         };
@@ -223,6 +237,53 @@ impl Stepper<'_> {
             attempt,
         });
         self.effect(Effect::CallModel { call, request });
+    }
+
+    /// After an answer that was cut when one of its calls had begun: the next one is asked for
+    /// after a wait, and not without end. Says whether there is something to wait for.
+    fn wait_after_cut(&mut self, id: &TrajectoryId) -> bool {
+        let Some(turn) = self.state.trajectory(id).and_then(|t| t.turn.as_ref()) else {
+            return false;
+        };
+        let cut = turn.cut;
+        if cut <= turn.cut_waited {
+            return false;
+        }
+        let schedule = &self.machine.config.retry;
+        let error = |message: String| ModelError::new(ModelErrorKind::Cut, message);
+        match schedule.wait(RetryClass::Backoff, cut - 1, self.stamp.chance) {
+            Some(wait) => {
+                let message = format!(
+                    "the model's answer broke off after a call had begun; asking again in {:.1} s",
+                    wait.as_secs_f64()
+                );
+                self.schedule_retry(id, error(message), wait);
+            }
+            None => {
+                let message = format!("the model's answer broke off {cut} times in a row");
+                self.fail_turn(
+                    id,
+                    StepError {
+                        message,
+                        http_code: None,
+                    },
+                );
+            }
+        }
+        true
+    }
+
+    /// Shows a wait and begins it.
+    pub(super) fn schedule_retry(&mut self, id: &TrajectoryId, error: ModelError, wait: Duration) {
+        let (step, timer) = (self.next_step(id), self.state.next_timer());
+        self.emit(RecordBody::RetryScheduled {
+            trajectory: id.clone(),
+            step,
+            error,
+            timer,
+            wait,
+        });
+        self.effect(Effect::StartTimer { timer, after: wait });
     }
 
     fn take_inputs(&mut self, id: &TrajectoryId) {
@@ -239,17 +300,40 @@ impl Stepper<'_> {
         }
     }
 
+    /// What has been spent of the budget.
+    pub(super) fn spent(&self) -> Spent {
+        let mut spent = self.state.spent();
+        if self.machine.config.budget.scope == BudgetScope::SinceResumed {
+            let before = self.state.resumed_with();
+            let less = |now: &mut u64, before: u64| *now = now.saturating_sub(before);
+            less(&mut spent.model_calls, before.model_calls);
+            less(&mut spent.tool_calls, before.tool_calls);
+            less(&mut spent.usage.prompt_tokens, before.usage.prompt_tokens);
+            less(
+                &mut spent.usage.candidates_tokens,
+                before.usage.candidates_tokens,
+            );
+            less(
+                &mut spent.usage.thoughts_tokens,
+                before.usage.thoughts_tokens,
+            );
+            less(&mut spent.usage.total_tokens, before.usage.total_tokens);
+        }
+        spent
+    }
+
     /// The limit that forbids a further model call, if one does.
     fn exhausted(&self) -> Option<StopReason> {
         let budget = &self.machine.config.budget;
-        let usage = self.state.usage();
+        let spent = self.spent();
+        let usage = &spent.usage;
         let output = usage
             .candidates_tokens
             .saturating_add(usage.thoughts_tokens);
         let over = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent >= limit);
-        if over(budget.max_model_calls, self.state.model_calls()) {
+        if over(budget.max_model_calls, spent.model_calls) {
             Some(StopReason::MaxModelCalls)
-        } else if over(budget.max_tool_calls, self.state.tool_calls()) {
+        } else if over(budget.max_tool_calls, spent.tool_calls) {
             Some(StopReason::MaxToolCalls)
         } else if over(budget.max_input_tokens, usage.prompt_tokens) {
             Some(StopReason::MaxInputTokens)
@@ -414,6 +498,11 @@ impl Stepper<'_> {
                 trajectory: id,
                 end: TurnEnd::Failed { error },
             });
+        }
+        // The timer that bounds this wait may be among the effects that did not start.
+        if self.state.session_ending().is_some() {
+            self.close_session_hook();
+            self.emit(RecordBody::SessionEnded);
         }
     }
 

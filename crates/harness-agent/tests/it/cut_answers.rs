@@ -51,7 +51,12 @@ fn once_a_call_has_started_a_cut_answer_is_kept_and_never_asked_again() {
     assert_eq!(rig.call("a", "look", json!({})), ["run 2 look {}"]);
     rig.call("b", "put", json!({}));
     assert_eq!(rig.cut(), [""; 0], "the running call goes on");
-    assert_eq!(rig.tool(2, "seen"), ["ask 1"]);
+    assert_eq!(
+        rig.tool(2, "seen"),
+        ["timer 0 1s"],
+        "a provider in trouble gets a pause"
+    );
+    assert_eq!(rig.timer(0), ["ask 1"]);
     assert_eq!(
         rig.history(),
         [
@@ -71,7 +76,7 @@ fn an_opened_call_that_waits_for_a_hook_is_closed_by_the_cut() {
     let mut rig = Rig::asked(crate::support::with_hooks([harness_types::Hook::PreTool]));
     assert_eq!(rig.call("a", "look", json!({})), [""; 0]);
     assert_eq!(rig.state.requests().len(), 1);
-    assert_eq!(rig.cut(), ["ask 1"]);
+    assert_eq!(rig.cut(), ["timer 0 1s"]);
     assert_eq!(rig.state.requests().len(), 0);
     assert_eq!(
         rig.last_messages(2),
@@ -80,4 +85,46 @@ fn an_opened_call_that_waits_for_a_hook_is_closed_by_the_cut() {
             r#"results a look Cancelled "the call was not run: the answer that held the call broke off""#,
         ]
     );
+}
+
+#[test]
+fn answers_that_are_cut_again_and_again_end_the_turn() {
+    let mut config = config();
+    config.retry.max_retries = 2;
+    let mut rig = Rig::asked(config);
+    let mut waits = Vec::new();
+    for timer in 0.. {
+        let run = rig.call("a", "look", json!({"n": timer})).join("");
+        let step: u32 = run.split(' ').nth(1).unwrap().parse().unwrap();
+        rig.cut();
+        let effects = rig.tool(step, "seen");
+        let over = effects.is_empty();
+        waits.extend(effects);
+        if over {
+            break;
+        }
+        assert_eq!(rig.timer(timer).len(), 1);
+    }
+    assert_eq!(waits, ["timer 0 1s", "timer 1 2s"]);
+    assert_eq!(
+        rig.ends(),
+        [r#"Failed "the model's answer broke off 3 times in a row""#]
+    );
+}
+
+#[test]
+fn a_whole_answer_between_two_cut_ones_starts_the_waits_anew() {
+    let mut rig = Rig::asked(config());
+    rig.call("a", "look", json!({}));
+    rig.cut();
+    assert_eq!(rig.tool(1, "x"), ["timer 0 1s"]);
+    rig.timer(0);
+    let run = rig.call("b", "look", json!({"n": 1})).join("");
+    let step: u32 = run.split(' ').nth(1).unwrap().parse().unwrap();
+    rig.stop();
+    assert_eq!(rig.tool(step, "y"), ["ask 2"]);
+    let run = rig.call("c", "look", json!({"n": 2})).join("");
+    let step: u32 = run.split(' ').nth(1).unwrap().parse().unwrap();
+    rig.cut();
+    assert_eq!(rig.tool(step, "z"), ["timer 1 1s"]);
 }

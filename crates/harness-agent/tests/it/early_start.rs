@@ -54,7 +54,7 @@ fn an_early_call_with_bad_arguments_is_answered_at_once() {
     assert_eq!(rig.call("a", "look", json!({"path": 5})), [""; 0]);
     assert_eq!(
         rig.step_at(1),
-        r#"1 Error Model>Environment call a does look{"path":5} error "arguments of look: `path`: expected a string, got 5""#
+        r#"1 Error Model>Environment call a does look{"path":5} error "arguments of look: `path`: expected string, got number 5""#
     );
     assert_eq!(rig.stop(), ["ask 1"]);
 }

@@ -241,3 +241,17 @@ fn a_call_is_logged_without_a_step_until_it_opens() {
         [r#"model a put{"toolSummary":"Writes it","toolAction":"Writing","n":"3"}"#]
     );
 }
+
+/// Clients answer by call id alone: a late answer to one call must not be taken for another's.
+#[test]
+fn calls_of_different_answers_get_different_ids_too() {
+    let mut rig = Rig::asked(config());
+    for step in 1..4 {
+        rig.call("same", "put", json!({"n": step}));
+        rig.stop();
+        rig.tool(step, "ok");
+    }
+    let steps = &rig.state.root().steps;
+    let ids: Vec<_> = steps.iter().filter_map(|step| step.call.clone()).collect();
+    assert_eq!(ids, ["same", "same-1", "same-2"].map(CallId::new));
+}

@@ -139,7 +139,8 @@ fn a_blocked_answer_whose_first_call_has_started_goes_on_from_there() {
     rig.call("a", "look", json!({}));
     rig.call("b", "put", json!({}));
     assert_eq!(rig.finish(blocked()), [""; 0]);
-    assert_eq!(rig.tool(1, "seen"), ["ask 1"]);
+    assert_eq!(rig.tool(1, "seen"), ["timer 0 1s"]);
+    assert_eq!(rig.timer(0), ["ask 1"]);
     assert_eq!(
         rig.history(),
         [

@@ -3,5 +3,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    harness_bin::serve::main(std::env::args().skip(1))
+    harness_bin::serve::main(
+        std::env::args_os()
+            .skip(1)
+            .map(|argument| argument.to_string_lossy().into_owned()),
+    )
 }

@@ -95,7 +95,17 @@ pub(crate) async fn run(
 }
 
 fn greet(output: &mut Output, setup: &Setup) {
-    let asked = names_of(&setup.tools, PolicyDecision::Ask);
+    let asks = match setup
+        .tools
+        .iter()
+        .any(|(_, who)| *who == PolicyDecision::Ask)
+    {
+        true => format!(
+            "Asks before: {}.",
+            names_of(&setup.tools, PolicyDecision::Ask)
+        ),
+        false => "Asks before nothing: /tools lists what is allowed.".to_owned(),
+    };
     let workspace = setup.workspace().display().to_string();
     output.note(&[
         (Style::Bold, concat!("harness ", env!("CARGO_PKG_VERSION"))),
@@ -105,9 +115,8 @@ fn greet(output: &mut Output, setup: &Setup) {
         (Style::Plain, &workspace),
     ]);
     output.note(&[
-        (Style::Dim, "Asks before: "),
-        (Style::Dim, &asked),
-        (Style::Dim, ". /help for help, Ctrl-D leaves."),
+        (Style::Dim, &asks),
+        (Style::Dim, " /help for help, Ctrl-D leaves."),
     ]);
 }
 

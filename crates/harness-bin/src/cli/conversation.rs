@@ -79,6 +79,17 @@ impl Conversation {
     ///
     /// [`Failure::Broken`] when the conversation ends by a fault.
     pub(crate) async fn turn(&mut self, prompt: String) -> Result<(Report, Watched), Failure> {
+        if let Some(person) = self.approvals.person() {
+            person.hide_typing();
+        }
+        let turn = self.watch(prompt).await;
+        if let Some(person) = self.approvals.person() {
+            person.show_typing();
+        }
+        turn
+    }
+
+    async fn watch(&mut self, prompt: String) -> Result<(Report, Watched), Failure> {
         let mut report = Report::new(self.session.id());
         let input = Input::user([InputPart::text(prompt)]);
         self.session.send(Command::Input(input)).await?;

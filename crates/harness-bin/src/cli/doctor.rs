@@ -232,7 +232,7 @@ fn script(args: &DoctorArgs, environment: &Environment) -> Check {
         Ok(_) => return Check::broken(name, "it is no script", advice),
         Err(failure) => return Check::broken(name, failure.to_string(), advice),
     };
-    match crate::scripted::model(&config, &[std::env::temp_dir()]) {
+    match crate::scripted::model(config.expose(), &[std::env::temp_dir()]) {
         Ok(_) => Check::ok(name, setup::model_name(&args.model, environment)),
         Err(error) => Check::broken(name, crate::scripted::describe(&error), advice),
     }

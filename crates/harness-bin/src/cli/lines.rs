@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::BufRead as _;
 use std::sync::mpsc;
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use rustyline::{Behavior, Config, Editor};
@@ -97,13 +99,33 @@ impl Lines {
         })
     }
 
-    /// Asks for a line.
+    /// Keeps what is typed from being shown, until a line is asked for or [`Lines::show_typing`]:
+    /// it would end up in the middle of the output. It is not lost.
+    pub(crate) fn hide_typing(&self) {
+        if let Some((terminal, modes)) = &self.terminal {
+            let mut hidden = modes.clone();
+            hidden.local_modes -= LocalModes::ECHO | LocalModes::ECHONL;
+            let _ = tcsetattr(terminal, OptionalActions::Now, &hidden);
+        }
+    }
+
+    /// Gives the terminal back as it was.
+    pub(crate) fn show_typing(&self) {
+        if let Some((terminal, modes)) = &self.terminal {
+            let _ = tcsetattr(terminal, OptionalActions::Now, modes);
+        }
+    }
+
+    /// Asks for a line. What was typed before an answer was asked for does not answer it.
     ///
     /// # Cancel safety
     ///
     /// The line goes on being read when the future is dropped, and is then thrown away: the next
     /// call waits for it.
     pub(crate) async fn read(&self, prompt: &str, keep: Keep) -> Line {
+        if let (Some((terminal, _)), Keep::Nothing) = (&self.terminal, keep) {
+            let _ = tcflush(terminal, QueueSelector::IFlush);
+        }
         let (answer, line) = oneshot::channel();
         let ask = Ask {
             prompt: prompt.to_owned(),
@@ -119,9 +141,7 @@ impl Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        if let Some((terminal, modes)) = &self.terminal {
-            let _ = tcsetattr(terminal, OptionalActions::Now, modes);
-        }
+        self.show_typing();
     }
 }
 

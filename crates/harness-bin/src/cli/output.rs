@@ -123,13 +123,18 @@ impl Output {
         self.raw(&format!("{line}\n"));
     }
 
-    /// Writes a line to standard error.
-    pub(crate) fn note(&mut self, pieces: &[(Style, &str)]) {
-        self.erase();
-        // Where both are one screen, the line must not start behind a piece of text.
+    /// Ends a line of text where both streams are one screen, so that what goes to standard error
+    /// does not start behind it.
+    pub(crate) fn make_room(&mut self) {
         if self.stdout_is_terminal && self.stderr_is_terminal {
             self.end_line();
         }
+    }
+
+    /// Writes a line to standard error.
+    pub(crate) fn note(&mut self, pieces: &[(Style, &str)]) {
+        self.erase();
+        self.make_room();
         let mut line = String::new();
         for (style, text) in pieces {
             let text = printable(text);

@@ -187,7 +187,7 @@ pub(crate) fn model(args: &ModelArgs, environment: &Environment) -> Result<Model
             SCRIPT,
             Endpoint::Custom {
                 kind: SCRIPT.to_owned(),
-                config: read_file(Path::new(path))?,
+                config: Secret::new(read_file(Path::new(path))?),
             },
         ),
         None => (name, gemini(base_url(args, environment), environment)?),

@@ -84,10 +84,10 @@ impl View {
     pub(crate) fn show(&mut self, output: &mut Output, report: &Report, update: &Update) {
         match update {
             Update::Step(change) if change.step.call.is_some() => self.tool(output, change),
-            Update::Step(change) if is_answer(&change.step) => {
-                if report.is_root(&change.trajectory) {
-                    self.text(output, change);
-                }
+            Update::Step(change)
+                if is_answer(&change.step) && report.is_root(&change.trajectory) =>
+            {
+                self.text(output, change);
             }
             Update::Step(change) => self.mishap(output, change),
             Update::Usage { total, .. } if self.format == OutputFormat::Jsonl => {
@@ -211,6 +211,8 @@ impl View {
             output.line(&tool_event(change, action.as_ref()).to_string());
         }
         if !step.state.is_final() {
+            // The spinner tells of it.
+            output.make_room();
             self.open.insert(place, (step.state, action));
             return;
         }

@@ -115,6 +115,7 @@ impl Trajectory {
             } => {
                 let turn = self.turn.as_mut()?;
                 turn.attempt += 1;
+                turn.cut_waited = turn.cut;
                 turn.waiting = Waiting::Retry(*timer);
                 let error = StepError {
                     message: error.message.clone(),
@@ -276,9 +277,12 @@ impl Trajectory {
             AnswerEnd::Complete { .. } => {
                 turn.attempt = 0;
                 turn.unusable = 0;
+                turn.cut = 0;
+                turn.cut_waited = 0;
             }
             AnswerEnd::Partial { .. } => {
                 turn.attempt = 0;
+                turn.cut += 1;
                 let calls = &turn.calls;
                 parts.retain(|part| match part {
                     ModelPart::Call { call, .. } => calls.iter().any(|c| c.call.id == call.id),

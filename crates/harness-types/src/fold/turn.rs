@@ -32,6 +32,10 @@ pub struct Turn {
     pub attempt: u32,
     /// How many answers in a row could not be used.
     pub unusable: u32,
+    /// How many answers in a row were cut after one of their calls had begun.
+    pub cut: u32,
+    /// How many of those have been waited for before asking again.
+    pub cut_waited: u32,
     /// How many answers in a row held nothing but failed calls that never ran.
     pub invalid: u32,
     /// The calls of the answer, in call order.
@@ -189,6 +193,8 @@ impl Turn {
             waiting: Waiting::Nothing,
             attempt: 0,
             unusable: 0,
+            cut: 0,
+            cut_waited: 0,
             invalid: 0,
             calls: Vec::new(),
             answer_ended: true,

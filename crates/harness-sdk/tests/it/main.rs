@@ -1,0 +1,5 @@
+//! Agents through the facade.
+
+mod approvals;
+mod making;
+mod turns;
