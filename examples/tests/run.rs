@@ -1,4 +1,5 @@
 //! The programs run, offline, and show what they say they show.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::process::{Command, Output};
 

@@ -23,8 +23,8 @@ use crate::machine::{Effect, Machine, ModelEnd, Outcome, Stamp, Stimulus};
 /// How many pieces of an answer that are there already are taken in one go.
 const MODEL_BATCH: usize = 256;
 
-/// How many views of running tools may wait to be looked at; later ones are dropped, since only
-/// the last one counts.
+/// How many views of running tools may wait to be looked at; one that comes too early is dropped, as
+/// another follows, at the latest with the result.
 const PROGRESS_QUEUE: usize = 64;
 
 type Place = (TrajectoryId, StepIndex);
@@ -130,8 +130,8 @@ impl Driver {
             Some(((trajectory, step), action)) = self.shown.recv() => {
                 Some(Stimulus::ToolProgress { trajectory, step, action })
             }
-            stimulus = next_of_answers(&mut self.answers, silence) => Some(stimulus),
             timer = next_timer(&mut self.timers) => Some(Stimulus::TimerFired(timer)),
+            stimulus = next_of_answers(&mut self.answers, silence) => Some(stimulus),
         }
     }
 

@@ -26,6 +26,7 @@
 //! use tokio::sync::mpsc;
 //!
 //! /// Tells the caller when a turn has ended.
+//! #[derive(Debug)]
 //! struct UntilIdle(mpsc::UnboundedSender<String>);
 //!
 //! impl Observer for UntilIdle {
@@ -47,6 +48,7 @@
 //!     tools: Registry::default(),
 //!     store: Arc::new(MemoryStore::new()),
 //!     observer: Box::new(UntilIdle(sender)),
+//!     loaded: None,
 //! })?;
 //! agent.send(Command::Input(Input::user([InputPart::text("Hello")]))).await?;
 //! assert_eq!(idle.recv().await.as_deref(), Some("Good morning."));

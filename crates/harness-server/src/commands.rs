@@ -347,3 +347,6 @@ fn policy_response(response: PolicyDecisionResponse) -> Said {
     };
     answer(RequestId::new(number), RequestAnswer::Policy(outcome))
 }
+
+#[cfg(test)]
+mod tests;

@@ -660,3 +660,6 @@ fn legacy_model(
         generation,
     ))
 }
+
+#[cfg(test)]
+mod tests;

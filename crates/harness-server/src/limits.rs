@@ -17,7 +17,7 @@ pub const MESSAGE_BYTES: usize = 256 * 1024 * 1024;
 /// How long a connection may take to send its first message.
 pub const FIRST_MESSAGE_TIME: Duration = Duration::from_secs(60);
 
-/// Connections that have not been given a conversation yet, at once.
+/// Connections at once, with a conversation or without; one more waits until another has ended.
 pub const CONNECTIONS: usize = 2048;
 
 /// How long a process waits for its first connection before it ends by itself.

@@ -129,4 +129,51 @@ async fn serve(stream: TcpStream, host: Host, settled: Arc<Settled>) {
         Ok(socket) => connection::serve(socket, host, settled).await,
         Err(refused) => tracing::warn!("a connection was refused: {refused}"),
     }
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl harness_host::Assemble for Nothing {
+        fn assemble(
+            &self,
+            _: &mut Blueprint,
+        ) -> Result<harness_host::Assembly, harness_host::Error> {
+            Err(harness_host::Error::config("there is nothing here"))
+        }
+    }
+
+    fn server() -> Server {
+        let bound = crate::handshake(&[0; 4][..], std::io::sink()).unwrap();
+        let host = Host::new(Arc::new(Nothing), harness_host::Limits::default());
+        Server::new(bound, host)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn f014_a_server_nobody_connects_to_ends() {
+        let start = Instant::now();
+        let ending = server().run(std::future::pending()).await.unwrap();
+        assert_eq!(ending, Ending::Abandoned);
+        assert_eq!(
+            start.elapsed().as_secs(),
+            limits::FIRST_CONNECTION_TIME.as_secs()
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn f014_a_server_nobody_comes_back_to_ends() {
+        let server = server();
+        // Accepted by the system at once; it never says anything.
+        let mute = std::net::TcpStream::connect(("127.0.0.1", server.bound.port())).unwrap();
+        let start = Instant::now();
+        let ending = server.run(std::future::pending()).await.unwrap();
+        assert_eq!(ending, Ending::Abandoned);
+        let expected = limits::REQUEST_HEAD_TIME + limits::ABANDONED_TIME;
+        assert_eq!(start.elapsed().as_secs(), expected.as_secs());
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut { mute }, &mut answer).unwrap();
+        assert!(
+            answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"),
+            "{answer}"
+        );
+    }
 }

@@ -37,7 +37,7 @@ enum Notice {
 /// What came of opening a file.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) file: SessionFile,
+    pub(crate) file: Box<SessionFile>,
     pub(crate) records: Vec<Record>,
     pub(crate) notice: Option<String>,
 }
@@ -89,7 +89,7 @@ impl SessionFile {
                     None => Notice::None,
                 };
                 Ok(Found::Open(Opened {
-                    file: Self::new(path, connection, lock, &records, state),
+                    file: Box::new(Self::new(path, connection, lock, &records, state)),
                     records,
                     notice,
                 }))

@@ -90,7 +90,7 @@ impl SqliteStore {
                 Ok(None)
             }
             Ok(Found::Open(opened)) => {
-                *held = Held::Open(Box::new(opened.file));
+                *held = Held::Open(opened.file);
                 Ok(Some(match opened.notice {
                     None => Loaded::whole(opened.records),
                     Some(notice) => Loaded::damaged(opened.records, notice),

@@ -128,7 +128,7 @@ impl Conversation {
     }
 
     /// Whether waiting inputs stay where they are until the next one arrives, because the last
-    /// turn was halted or failed.
+    /// turn was halted or failed, or the conversation was taken up again.
     pub fn is_held(&self) -> bool {
         self.held
     }
@@ -214,6 +214,8 @@ impl Conversation {
                 None
             }
             RecordBody::Resumed => {
+                // What waits goes on waiting for somebody to speak, however the open turn ends.
+                self.held = true;
                 self.session_started = false;
                 self.resumed_with = self.spent();
                 self.session_ending = None;
@@ -304,7 +306,7 @@ impl Conversation {
                 self.apply_to_trajectory(record)
             }
             RecordBody::TurnEnded { end, .. } => {
-                self.held = matches!(
+                self.held |= matches!(
                     end,
                     TurnEnd::Halted
                         | TurnEnd::Interrupted

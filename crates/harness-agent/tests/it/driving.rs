@@ -166,7 +166,10 @@ impl Run {
     /// Waits until a change brings what `is` looks for.
     async fn until(&mut self, is: impl Fn(&Conversation, &[Touch]) -> bool) {
         loop {
-            let (conversation, touches) = self.changes.recv().await.expect("the loop goes on");
+            // The clock is paused: this passes at once when nothing happens any more.
+            let change = tokio::time::timeout(Duration::from_secs(1_000_000), self.changes.recv());
+            let change = change.await.expect("nothing happens any more");
+            let (conversation, touches) = change.expect("the loop goes on");
             let found = is(&conversation, &touches);
             self.last = conversation;
             if found {

@@ -202,3 +202,19 @@ fn a_session_that_was_ending_may_end_again_after_a_restart() {
     );
     assert_eq!(rig.command(Command::EndSession), ["timer 1 10s"]);
 }
+
+/// The turn itself was done; what was said while its last hook was open must not begin a turn by
+/// itself, at whatever happens next.
+#[test]
+fn what_waited_at_the_end_of_a_turn_waits_for_somebody_to_speak_after_a_restart() {
+    let mut rig = Rig::asked(with_hooks([Hook::PostTurn]));
+    rig.text("done");
+    rig.stop();
+    rig.user("next");
+    restarted(&mut rig, None);
+    assert_eq!(rig.ends(), ["Completed"]);
+    assert_eq!(rig.halt(), [""; 0]);
+    assert!(rig.state.root().turn.is_none());
+    assert_eq!(rig.user("there?"), ["ask 1"]);
+    assert_eq!(rig.last_messages(2), [r#"user "next""#, r#"user "there?""#]);
+}

@@ -37,7 +37,7 @@ pub(crate) fn describe(action: &Action, workspace: &Path) -> (String, String) {
                 .unwrap_or_default(),
         ),
         Action::HostTool { call, .. } | Action::Tool { call } => {
-            return (call.name.clone(), subject(call));
+            return (call.name.clone(), short_subject(call));
         }
         _ => ("tool", String::new()),
     };
@@ -102,8 +102,12 @@ pub(crate) fn subject(call: &ToolCall) -> String {
         .iter()
         .find_map(|name| call.args.get(*name).and_then(text))
         .or_else(|| call.args.values().find_map(text))
-        .map(|text| one_line(&text, 100))
         .unwrap_or_default()
+}
+
+/// As [`subject`], on one short line.
+pub(crate) fn short_subject(call: &ToolCall) -> String {
+    one_line(&subject(call), 100)
 }
 
 fn quoted(text: &str) -> String {

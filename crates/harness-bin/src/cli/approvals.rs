@@ -6,7 +6,7 @@ use harness_types::{
     Choice, PolicyOutcome, Question, QuestionAnswer, RequestAnswer, RequestPayload, ToolCall,
 };
 
-use super::action::subject;
+use super::action::{short_subject, subject};
 use super::lines::{Keep, Line, Lines};
 use super::output::{Output, Style};
 use super::view::Decision;
@@ -73,13 +73,17 @@ impl Approvals {
             );
             return refused(Some(reason), Decision::Unanswered);
         };
-        let about = subject(call);
+        let about = short_subject(call);
         output.note(&[
             (Style::Ask, "? "),
             (Style::Bold, tool),
             (Style::Plain, " "),
             (Style::Plain, &about),
         ]);
+        // Nobody approves what they have not been shown.
+        if about != subject(call) {
+            details(output, call);
+        }
         loop {
             let prompt = format!("  [y]es, [n]o, [a]lways {tool}, [d]etails › ");
             match lines.read(&prompt, Keep::Nothing).await {

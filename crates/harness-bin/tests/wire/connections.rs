@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::support::{
     Fifo, Harness, KEY, ask, assert_stream, cascade_id, commands, config, host_tools, input,
-    reached, story, until_member, until_text, with,
+    lines_with, reached, story, until_member, until_text, with,
 };
 
 #[tokio::test]

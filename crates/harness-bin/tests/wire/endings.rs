@@ -39,6 +39,8 @@ async fn end(harness: &mut Harness, client: &mut WireClient, way: Way, doing: &s
         Way::Signal(which) => signal(harness.process.pid(), which),
     }
     let (events, close) = client.until_closed().await.unwrap();
+    // The answer to the close frame goes out when the client reads on.
+    assert!(client.next_event().await.unwrap_err().is_closed());
     let status = harness.process.exit().await.unwrap();
     let took = start.elapsed();
     println!("{doing}, {way:?}: exit after {}", millis(took));
@@ -134,7 +136,7 @@ async fn a_command_ends_with_all_its_children() {
         assert!(pids.iter().all(|pid| is_alive(*pid)), "{line}");
         end(&mut harness, &mut client, way, "command").await;
         for pid in pids {
-            assert!(!is_alive(pid), "{way:?}: process {pid} is left");
+            ended(pid).await.unwrap();
         }
         harness.model.verify();
     }

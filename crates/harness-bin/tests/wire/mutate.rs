@@ -33,15 +33,15 @@ impl Chance {
 pub(crate) fn json_frame(chance: &mut Chance, frames: &[Value]) -> Vec<u8> {
     let mut value = chance.pick(frames).clone();
     match chance.below(10) {
-        // Two thirds of the changes are to the structure, so that many are still understood.
-        0..=5 => {
-            for _ in 0..=chance.below(3) {
+        // Most changes are to the structure, so that many are still understood.
+        0..=6 => {
+            for _ in 0..=chance.below(2) {
                 change(chance, &mut value, frames);
             }
             value.to_string().into_bytes()
         }
-        6 => respelled(chance, &value).into_bytes(),
-        7 => doubled(chance, &value).into_bytes(),
+        7 => respelled(chance, &value).into_bytes(),
+        8 => doubled(chance, &value).into_bytes(),
         _ => {
             let other = chance.pick(frames).to_string();
             bytes(chance, value.to_string().into_bytes(), other.as_bytes())

@@ -59,14 +59,39 @@ fn input_configs() -> Vec<InputConfig> {
     ]
 }
 
+fn change_config(chance: &mut Chance, config: &mut InputConfig) {
+    let text = "ü\u{0}/..\n".repeat(chance.below(300));
+    match chance.below(6) {
+        0 => config.storage_directory = Some(text),
+        1 => config.use_interactions_api = Some(chance.below(2) == 0),
+        2 => config.client_info = None,
+        3 => {
+            let client = config.client_info.get_or_insert_default();
+            client.language = Some(text.clone());
+            client.version = Some(text);
+        }
+        4 => {
+            let names = (0..chance.below(200)).map(|n| (format!("{n}{text}"), text.clone()));
+            config.env = names.collect();
+        }
+        _ => config.port = Some(0),
+    }
+}
+
 /// A changed handshake, and whether its body is still an `InputConfig`.
 fn handshake_bytes(chance: &mut Chance) -> (Vec<u8>, bool) {
     let configs = input_configs();
     loop {
-        let body = chance.pick(&configs).encode_to_vec();
+        let mut config = chance.pick(&configs).clone();
         let other = chance.pick(&configs).encode_to_vec();
         let mut whole = Vec::new();
-        let body = mutate::bytes(chance, body, &other);
+        // Half of the changes are to the values, the others to the bytes.
+        let body = if chance.below(2) == 0 {
+            change_config(chance, &mut config);
+            config.encode_to_vec()
+        } else {
+            mutate::bytes(chance, config.encode_to_vec(), &other)
+        };
         FrameCodec::default()
             .write_frame(&mut whole, &body)
             .unwrap();

@@ -166,7 +166,7 @@ async fn a_question_is_answered() {
     };
     let mut agent = Agent::builder(model.clone())
         .questions(move |questions| {
-            assert_eq!(questions, [expected.clone()]);
+            assert_eq!(questions, std::slice::from_ref(&expected));
             async {
                 Some(vec![QuestionAnswer::Chosen {
                     options: vec![1],

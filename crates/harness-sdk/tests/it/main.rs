@@ -1,4 +1,5 @@
 //! Agents through the facade.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod approvals;
 mod making;

@@ -7,7 +7,8 @@ use harness_types::{Loaded, Record, RecordBody, StoreError};
 use tempfile::TempDir;
 
 use crate::support::{
-    Random, append, conversation, id, kept, load, meddle, names, notice, opened, quick_folder, reopened,
+    Random, append, conversation, id, kept, load, meddle, names, notice, opened, quick_folder,
+    reopened,
 };
 
 const PAGE: usize = 4096;
@@ -26,7 +27,10 @@ fn check_saved(folder: &Path, damaged: &[u8], whole: &[Record]) -> usize {
     let words = first.notice.clone().expect("the caller is not told");
     let aside = database_path(folder, &id()).with_extension("db.damaged-1");
     assert!(words.contains(aside.to_str().unwrap()), "{words}");
-    assert!(std::fs::read(&aside).unwrap() == damaged, "the damaged file has changed");
+    assert!(
+        std::fs::read(&aside).unwrap() == damaged,
+        "the damaged file has changed"
+    );
     let saved = check_prefix(&first.records, whole);
 
     // Until something is appended, everybody is told.
@@ -234,7 +238,11 @@ fn f085_a_record_nobody_knows_is_named() {
 #[test]
 fn what_stops_the_reading_is_named() {
     let cases = [
-        ("DELETE FROM records WHERE seq = 5", 4, "record 5 is missing"),
+        (
+            "DELETE FROM records WHERE seq = 5",
+            4,
+            "record 5 is missing",
+        ),
         (
             "UPDATE records SET body = replace(body, 'notice', 'notics') WHERE seq = 3",
             2,
@@ -243,7 +251,11 @@ fn what_stops_the_reading_is_named() {
         ("DROP TABLE notice", 9, "no such table: notice"),
         ("DELETE FROM records", 0, "it holds no records"),
         ("DROP TABLE records", 0, "no such table: records"),
-        ("PRAGMA user_version = 0", 0, "it names no version of the format"),
+        (
+            "PRAGMA user_version = 0",
+            0,
+            "it names no version of the format",
+        ),
     ];
     for (sql, saved, why) in cases {
         let whole = conversation(9);
@@ -268,6 +280,9 @@ fn a_record_out_of_place_is_damage() {
     let loaded = reopened(folder.path());
     assert_eq!(loaded.records.len(), 2);
     let words = loaded.notice.unwrap();
-    assert!(words.contains("record 3: it does not belong where it stands"), "{words}");
+    assert!(
+        words.contains("record 3: it does not belong where it stands"),
+        "{words}"
+    );
     assert!(matches!(loaded.records[0].body, RecordBody::Opened { .. }));
 }

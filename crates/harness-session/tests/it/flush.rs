@@ -31,10 +31,16 @@ fn text_is_written_within_the_time_when_the_model_has_stalled() {
             assert_eq!(seen(&path), before, "every piece is written alone");
         }
         while seen(&path) == before {
-            assert!(start.elapsed() < Duration::from_secs(20), "nothing was written");
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "nothing was written"
+            );
             std::thread::yield_now();
         }
-        assert!(start.elapsed() >= Duration::from_millis(200), "it was not held back");
+        assert!(
+            start.elapsed() >= Duration::from_millis(200),
+            "it was not held back"
+        );
     }
     append(&store, &[notice("end")]);
     drop(store);

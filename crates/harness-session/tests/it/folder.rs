@@ -60,7 +60,10 @@ fn what_another_program_keeps_is_left_alone() {
     for _ in 0..2 {
         let store = SqliteStore::new(folder.path());
         let error = load(&store).unwrap_err();
-        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        assert!(
+            error.to_string().contains(path.to_str().unwrap()),
+            "{error}"
+        );
         let error = run(store.append(&id(), &[opened()])).unwrap_err();
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
     }
@@ -75,7 +78,10 @@ fn f085_a_newer_format_is_refused_by_number() {
     let error = load(&SqliteStore::new(folder.path())).unwrap_err();
     assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
     let text = error.to_string();
-    assert!(text.contains("has format 7") && text.contains("up to format 1"), "{text}");
+    assert!(
+        text.contains("has format 7") && text.contains("up to format 1"),
+        "{text}"
+    );
     assert!(std::fs::read(&path).unwrap() == before);
     assert_eq!(names(folder.path()), ["ID.session.db"]);
 }
@@ -117,7 +123,10 @@ fn a_folder_that_cannot_be_used_is_named() {
             run(store.append(&id(), &[opened()])).unwrap_err(),
         ] {
             assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
-            assert!(error.to_string().contains(folder.to_str().unwrap()), "{error}");
+            assert!(
+                error.to_string().contains(folder.to_str().unwrap()),
+                "{error}"
+            );
         }
     }
 }

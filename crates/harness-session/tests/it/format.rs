@@ -20,7 +20,9 @@ use serde_json::Value;
 use crate::support::run;
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
 }
 
 fn json_lines(records: &[Record]) -> String {
@@ -118,7 +120,12 @@ fn variants<T: DeserializeOwned>(probe: &str) -> Vec<String> {
     };
     let error = error.to_string();
     let (_, names) = error.split_once("expected ").expect(&error);
-    names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    names
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The words of all examples: names of fields and variants, and short texts.

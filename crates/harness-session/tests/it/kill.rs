@@ -8,7 +8,15 @@ use std::time::{Duration, Instant};
 use harness_session::SqliteStore;
 use harness_types::{Record, RecordBody, TrajectoryId, TurnEnd};
 
-use crate::support::{Random, append, delta, id, load, notice, opened, quick_folder, record, reopened};
+use crate::support::{
+    Random, append, delta, id, load, notice, opened, quick_folder, record, reopened,
+};
+
+/// How far a child gets that is not killed.
+const ROUNDS: usize = 40;
+
+/// How many kills one conversation sees, for reading a long one takes its time.
+const KILLS: usize = 20;
 
 const FOLDER: &str = "HARNESS_SESSION_TEST_FOLDER";
 
@@ -85,12 +93,13 @@ fn appends_until_killed() {
             rounds(&loaded.records)
         }
     };
-    loop {
+    for _ in 0..ROUNDS {
         append(&store, &[delta("held "), delta("back ")]);
         append(&store, &script(n));
         say(&n.to_string());
         n += 1;
     }
+    let _ = std::io::stdin().lock().read_line(&mut String::new());
 }
 
 /// How many rounds of the script there are, none of them in part.
@@ -101,7 +110,10 @@ fn rounds(records: &[Record]) -> usize {
     while !rest.is_empty() {
         let round = script(n);
         let wanted = self::lasting(&round);
-        assert!(rest.starts_with(&wanted), "round {n} is not as it was accepted");
+        assert!(
+            rest.starts_with(&wanted),
+            "round {n} is not as it was accepted"
+        );
         rest = &rest[wanted.len()..];
         n += 1;
     }
@@ -110,14 +122,16 @@ fn rounds(records: &[Record]) -> usize {
 
 #[test]
 fn f009_f029_what_was_accepted_survives_two_hundred_kills() {
-    let folder = quick_folder();
     let mut random = Random::new(5);
-    let mut accepted = 0;
+    let (mut accepted, mut killed_at_work) = (0, 0);
+    let mut folder = quick_folder();
     for kill in 0..200 {
+        if kill % KILLS == 0 {
+            (folder, accepted) = (quick_folder(), 0);
+        }
         let mut child = child("kill::appends_until_killed", folder.path());
-        let wanted = random.below(12);
         let mut said = said(&mut child);
-        let last = said.by_ref().take(wanted).last();
+        let mut last = said.by_ref().take(random.below(ROUNDS / 2)).last();
         let pause = Duration::from_micros(random.below(1500) as u64);
         let start = Instant::now();
         while start.elapsed() < pause {
@@ -125,7 +139,10 @@ fn f009_f029_what_was_accepted_survives_two_hundred_kills() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
+        let before = accepted;
+        last = said.last().or(last);
         accepted = last.map_or(accepted, |n| n.parse::<usize>().unwrap() + 1);
+        killed_at_work += usize::from(accepted < before + ROUNDS);
 
         let store = SqliteStore::new(folder.path());
         let Some(loaded) = load(&store).unwrap() else {
@@ -134,10 +151,17 @@ fn f009_f029_what_was_accepted_survives_two_hundred_kills() {
         };
         assert_eq!(loaded.notice, None, "kill {kill}");
         let found = rounds(&loaded.records);
-        assert!(found >= accepted, "kill {kill}: {accepted} accepted, {found} found");
+        // One more may have been accepted, and not been told of.
+        assert!(
+            (accepted..=accepted + 1).contains(&found),
+            "kill {kill}: {accepted} accepted, {found} found"
+        );
         accepted = found;
     }
-    assert!(accepted > 500, "the children hardly got to work: {accepted}");
+    assert!(
+        killed_at_work > 100,
+        "only {killed_at_work} children were killed at work"
+    );
 }
 
 #[test]
