@@ -63,14 +63,16 @@ fn drive() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_drive"));
     command.env_clear().envs(home.env());
     let text = run(command.env("ANTIGRAVITY_HARNESS_PATH", harness));
-    let expected = "\
-harness: found by ANTIGRAVITY_HARNESS_PATH
-step 1: view_file, Active
-step 1: view_file, Done
-asked for the weather in Oslo
-agent: Water them: it stays dry in Oslo.
-ended: Completed, answer: \"Water them: it stays dry in Oslo.\"
-harness: ended, success: true
-";
-    assert_eq!(text, expected);
+    // The tool runs beside whoever reads, so the place of its line may vary.
+    let (asked, told): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.starts_with("asked "));
+    assert_eq!(asked, ["asked for the weather in Oslo"]);
+    let expected = [
+        "harness: found by ANTIGRAVITY_HARNESS_PATH",
+        "step 1: view_file",
+        "agent: Water them: it stays dry in Oslo.",
+        r#"ended: Completed, answer: "Water them: it stays dry in Oslo.""#,
+        "harness: ended, success: true",
+    ];
+    assert_eq!(told, expected);
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use harness_gemini::{Credential, Endpoint as GeminiEndpoint, GeminiConfig, GeminiModel};
 use harness_host::{Assemble, Assembly, Blueprint, Endpoint, Error, ModelRole, ModelSpec};
 use harness_session::SqliteStore;
-use harness_toolkit::{BuiltInOptions, FileAccess, RunCommandOptions, built_ins};
+use harness_toolkit::{BuiltInOptions, FileAccess, Registry, RunCommandOptions};
 use harness_types::{Containment, MemoryStore, Model, Secret, SessionStore};
 
 use crate::environment::{CREDENTIALS, Environment};
@@ -173,7 +173,7 @@ impl Assemble for Assembler {
             .filter(|(name, _)| !CREDENTIALS.contains(&name.as_str()))
             .map(|(name, value)| (name.into(), value.expose().into()))
             .collect();
-        let tools = built_ins(BuiltInOptions {
+        let tools = Registry::with_built_ins(BuiltInOptions {
             access,
             run_command: RunCommandOptions {
                 timeout: blueprint.commands.timeout,
@@ -181,8 +181,6 @@ impl Assemble for Assembler {
                 env_deny: CREDENTIALS.iter().map(Into::into).collect(),
             },
         });
-        let tools = harness_agent::Registry::with_tools(tools)
-            .map_err(|error| Error::config(error.to_string()))?;
         let store: Arc<dyn SessionStore> = match &blueprint.storage {
             Some(folder) => Arc::new(SqliteStore::new(folder)),
             None => Arc::new(MemoryStore::new()),

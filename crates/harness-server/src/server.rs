@@ -129,15 +129,19 @@ async fn serve(stream: TcpStream, host: Host, settled: Arc<Settled>) {
         Ok(socket) => connection::serve(socket, host, settled).await,
         Err(refused) => tracing::warn!("a connection was refused: {refused}"),
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use harness_host::{Assemble, Assembly, Blueprint};
+
+    use super::*;
 
     #[derive(Debug)]
     struct Nothing;
 
-    impl harness_host::Assemble for Nothing {
-        fn assemble(
-            &self,
-            _: &mut Blueprint,
-        ) -> Result<harness_host::Assembly, harness_host::Error> {
+    impl Assemble for Nothing {
+        fn assemble(&self, _: &mut Blueprint) -> Result<Assembly, harness_host::Error> {
             Err(harness_host::Error::config("there is nothing here"))
         }
     }

@@ -45,7 +45,9 @@ pub(crate) async fn upgrade(
         .max_message_size(Some(limits::MESSAGE_BYTES))
         .max_frame_size(Some(limits::MESSAGE_BYTES))
         // One message at a time is handed over and flushed, so the buffer holds one message.
-        .write_buffer_size(128 * 1024)
+        .write_buffer_size(32 * 1024)
+        // Allocated for every connection, at once; longer messages make it grow.
+        .read_buffer_size(8 * 1024)
         .max_write_buffer_size(usize::MAX);
     Ok(WebSocketStream::from_partially_read(stream, rest, Role::Server, Some(config)).await)
 }

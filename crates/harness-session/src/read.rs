@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use harness_types::{ConversationId, Record, RecordBody, StoreError};
+use harness_types::{ConversationId, Record, RecordBody, StoreError, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
 
 use crate::error::{io_error, is_damage, sql_error};
 use crate::format::{FORMAT, Header, checksum, header};
@@ -180,13 +180,26 @@ fn read_records(connection: &Connection, records: &mut Vec<Record>) -> Result<()
     Ok(())
 }
 
+/// Reads a record as [`Record`] itself does, in half the time: what flattens a struct keeps all of
+/// it in memory once more.
+///
 /// The sum has shown that we wrote it, so whatever depth it has is one we can bear.
 fn parse(body: &str) -> Result<Record, serde_json::Error> {
+    #[derive(serde::Deserialize)]
+    struct Stamped {
+        at: Timestamp,
+    }
+    let Stamped { at } = parse_whole(body)?;
+    let body = parse_whole(body)?;
+    Ok(Record { at, body })
+}
+
+fn parse_whole<T: DeserializeOwned>(body: &str) -> Result<T, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(body);
     deserializer.disable_recursion_limit();
-    let record = Record::deserialize(&mut deserializer)?;
+    let value = T::deserialize(&mut deserializer)?;
     deserializer.end()?;
-    Ok(record)
+    Ok(value)
 }
 
 /// A type nobody knows is worth fewer words than serde's, which list all the others.

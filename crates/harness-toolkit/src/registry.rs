@@ -1,11 +1,12 @@
 //! The tools of an agent, by name.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use harness_types::{Tool, ToolSpec};
 use serde_json::{Map, Value};
 
+use crate::built_ins::{BuiltInOptions, built_ins};
 use crate::schema::{ObjectSchema, SchemaError, declare_annotations, strip_annotations};
 
 /// A tool that cannot be registered.
@@ -47,8 +48,33 @@ pub struct Registry {
 #[derive(Debug, Clone)]
 struct Entry {
     spec: ToolSpec,
-    schema: ObjectSchema,
+    schema: EntrySchema,
     tool: Arc<dyn Tool>,
+}
+
+/// The schema of a tool's arguments.
+#[derive(Debug, Clone)]
+enum EntrySchema {
+    /// Checked when the tool was registered.
+    Compiled(Arc<ObjectSchema>),
+    /// One of ours, known to be good (a test compiles them all): compiled at the first call, since
+    /// that costs more time and memory than all the rest of starting a conversation.
+    AtFirstCall {
+        source: Arc<Value>,
+        compiled: Arc<OnceLock<Result<ObjectSchema, String>>>,
+    },
+}
+
+impl EntrySchema {
+    fn get(&self) -> Result<&ObjectSchema, String> {
+        match self {
+            Self::Compiled(schema) => Ok(schema),
+            Self::AtFirstCall { source, compiled } => {
+                let compile = || ObjectSchema::compile(source).map_err(|error| error.to_string());
+                compiled.get_or_init(compile).as_ref().map_err(Clone::clone)
+            }
+        }
+    }
 }
 
 impl Registry {
@@ -72,6 +98,21 @@ impl Registry {
         Ok(registry)
     }
 
+    /// A registry of the built-in tools of the enabled features, see
+    /// [`built_ins`](crate::built_ins). Their schemas are compiled when they are first called.
+    pub fn with_built_ins(options: BuiltInOptions) -> Self {
+        let mut registry = Self::new();
+        for tool in built_ins(options) {
+            let spec = tool.spec();
+            let schema = EntrySchema::AtFirstCall {
+                source: Arc::new(spec.parameters.clone()),
+                compiled: Arc::default(),
+            };
+            registry.push(spec, schema, tool);
+        }
+        registry
+    }
+
     /// Adds a tool at the end. It is asked for its description once, here.
     ///
     /// # Errors
@@ -79,20 +120,24 @@ impl Registry {
     /// [`RegistryError`] when the name is malformed or taken, or the schema unusable; the registry
     /// is unchanged then.
     pub fn register(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
-        let mut spec = tool.spec();
+        let spec = tool.spec();
         let name = spec.name.clone();
         check_name(&name)?;
         if self.by_name.contains_key(&name) {
             return Err(RegistryError::Duplicate { name });
         }
         let schema = match ObjectSchema::compile(&spec.parameters) {
-            Ok(schema) => schema,
+            Ok(schema) => EntrySchema::Compiled(Arc::new(schema)),
             Err(source) => return Err(RegistryError::Schema { name, source }),
         };
-        declare_annotations(&mut spec.parameters);
-        self.by_name.insert(name, self.entries.len());
-        self.entries.push(Entry { spec, schema, tool });
+        self.push(spec, schema, tool);
         Ok(())
+    }
+
+    fn push(&mut self, mut spec: ToolSpec, schema: EntrySchema, tool: Arc<dyn Tool>) {
+        declare_annotations(&mut spec.parameters);
+        self.by_name.insert(spec.name.clone(), self.entries.len());
+        self.entries.push(Entry { spec, schema, tool });
     }
 
     /// What the model is told, in order. Every schema also declares the optional strings
@@ -128,7 +173,7 @@ impl Registry {
     /// A text for the model: the tool does not exist, or what is wrong with the arguments, see
     /// [`ObjectSchema::validate`].
     pub fn validate(&self, name: &str, args: &Map<String, Value>) -> Result<(), String> {
-        self.known(name)?.schema.validate(args)
+        self.known(name)?.schema.get()?.validate(args)
     }
 
     /// Makes the arguments of a call ready for the tool: takes out the annotations, repairs plain
@@ -144,8 +189,9 @@ impl Registry {
     ) -> Result<Map<String, Value>, String> {
         let entry = self.known(name)?;
         strip_annotations(&mut args);
-        entry.schema.coerce(&mut args);
-        entry.schema.validate(&args)?;
+        let schema = entry.schema.get()?;
+        schema.coerce(&mut args);
+        schema.validate(&args)?;
         Ok(args)
     }
 
@@ -180,4 +226,19 @@ pub fn check_name(name: &str) -> Result<(), RegistryError> {
     Err(RegistryError::Name {
         name: name.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schemas_of_the_built_in_tools_compile() {
+        let registry = Registry::with_built_ins(BuiltInOptions::default());
+        for entry in &registry.entries {
+            let name = &entry.spec.name;
+            assert_eq!(entry.schema.get().map(|_| ()), Ok(()), "{name}");
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+    }
 }

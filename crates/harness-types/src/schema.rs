@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The format [`crate::Record`] has in this version of the crate.
-pub const RECORD_FORMAT: RecordFormat = RecordFormat(0);
+pub const RECORD_FORMAT: RecordFormat = RecordFormat(1);
 
-/// A version of the record format. Version 0 is not yet stable.
+/// A version of the record format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RecordFormat(pub(crate) u32);

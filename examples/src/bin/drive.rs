@@ -10,6 +10,7 @@
 
 use std::error::Error;
 
+use harness_client::wire::step_update::State;
 use harness_client::{
     Builtin, ConversationConfig, Event, Handlers, HostTool, Launch, Model, Rule, SearchEnvironment,
     find_harness,
@@ -71,8 +72,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while let Some(event) = turn.next_event().await? {
         match event {
             Event::TextDelta { text, .. } => println!("agent: {text}"),
-            Event::Step(step) if step.view_file.is_some() => {
-                println!("step {}: view_file, {:?}", step.step_index(), step.state());
+            // What a call shows before its end may be merged with it.
+            Event::Step(step) if step.view_file.is_some() && step.state() == State::Done => {
+                println!("step {}: view_file", step.step_index());
             }
             Event::Idle(end) => println!("ended: {:?}, answer: {:?}", end.outcome, end.text),
             _ => {}

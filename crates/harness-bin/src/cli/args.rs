@@ -81,8 +81,8 @@ Who decides about tools:
   Reading (view_file, list_directory, find_file, search_directory) is allowed. At a terminal you
   are asked about everything else: creating and editing files, running commands. Where there is no
   terminal it is refused, and the exit code is 4. --yes, --allow and --deny change that; deny wins.
-  File tools stay inside the workspace and the folder for temporary files (see --unconfined);
-  a command that is run reaches what you can reach.
+  File tools stay inside the workspace (see --unconfined); a command that is run reaches what
+  you can reach.
 
 Output:
   text   the answer as it comes

@@ -1,13 +1,13 @@
 //! Conversations that are taken up again, also after the process was killed.
 
 use harness_testkit::WireClient;
-use harness_testkit::process::ended;
+use harness_testkit::process::{descendants, ended};
 use harness_types::{Gate, ScriptedTurn, Usage};
 use serde_json::{Value, json};
 
 use super::support::{
     Fifo, Harness, ask, assert_stream, cascade_id, commands, host_tools, input, program, reached,
-    storage, stored, story, until_member, until_text, with,
+    soon, storage, stored, story, until_member, until_text, with,
 };
 
 fn resume(config: Value, id: &str) -> Value {
@@ -46,6 +46,15 @@ async fn crash(harness: &mut Harness) {
     harness.process.kill().await.unwrap();
     ended(pid).await.unwrap();
     harness.restart().await;
+}
+
+/// Whether a process has the guard that ends its commands when it is killed.
+fn is_guarded(pid: u32) -> bool {
+    let children = descendants(pid).unwrap();
+    children.iter().any(|child| {
+        let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("\0harness-guard\0")
+    })
 }
 
 #[tokio::test]
@@ -206,11 +215,16 @@ async fn a_kill_in_the_middle_of_a_command_repeats_nothing() {
     client.send(&input("go")).await.unwrap();
     let pid: u32 = fifo.line().await.parse().unwrap();
     let id = cascade_id(&client);
+    // The guard that ends the commands of a killed process starts with the first of them. Until it
+    // runs its own program it shares the lock of the conversation.
+    soon("the guard", async {
+        while !is_guarded(harness.process.pid()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     crash(&mut harness).await;
-    // What a killed process ran is not ended by it; so the test does.
-    if harness_testkit::process::is_alive(pid) {
-        super::support::signal(pid, rustix::process::Signal::KILL);
-    }
+    ended(pid).await.unwrap();
     harness.model.push(ScriptedTurn::new().text("checked"));
     let mut client = harness.open_with(resume(config, &id)).await;
     ask(&mut client, "what happened?").await;

@@ -1,10 +1,12 @@
 use harness_proto::json::from_json;
+use harness_proto::localharness::InitializeConversationEvent;
 
 use super::*;
 
 fn read(config: &Value) -> Result<Requested, Refusal> {
-    let parsed = from_json::<HarnessConfig>(&config.to_string()).unwrap();
-    blueprint(parsed.message, &parsed.unknown)
+    let first = json!({ "config": config }).to_string();
+    let parsed = from_json::<InitializeConversationEvent>(&first).unwrap();
+    blueprint(parsed.message.config.unwrap(), &parsed.unknown)
 }
 
 fn with(more: Value) -> Value {
@@ -73,6 +75,8 @@ fn f063_an_unknown_word_where_safety_hangs_on_it_is_refused() {
             { "tool": "x", "name": "n", "decision": "POLICY_DECISION_PERHAPS" },
         ] } }),
         json!({ "policyConfig": { "workspaceContainment": "WORKSPACE_CONTAINMENT_SOMEWHAT" } }),
+        json!({ "enabledHooks": ["LIFECYCLE_HOOK_OF_TOMORROW"] }),
+        json!({ "sessionContinuationMode": "PERHAPS" }),
     ];
     for more in unsafe_words {
         assert!(read(&with(more.clone())).is_err(), "{more}");

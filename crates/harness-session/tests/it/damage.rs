@@ -13,6 +13,11 @@ use crate::support::{
 
 const PAGE: usize = 4096;
 
+/// What is said after the damage; long, so that the file has to grow for it.
+fn after() -> Record {
+    notice("after ".repeat(2000))
+}
+
 /// Puts `bytes` where the conversation is kept.
 fn folder_with(bytes: &[u8]) -> (TempDir, PathBuf) {
     let folder = quick_folder();
@@ -37,9 +42,9 @@ fn check_saved(folder: &Path, damaged: &[u8], whole: &[Record]) -> usize {
     assert_eq!(reopened(folder), first);
     let store = SqliteStore::new(folder);
     assert_eq!(load(&store).unwrap(), Some(first.clone()));
-    append(&store, &[notice("after")]);
+    append(&store, &[after()]);
     drop(store);
-    let all = [&first.records[..], &[notice("after")]].concat();
+    let all = [&first.records[..], &[after()]].concat();
     assert_eq!(reopened(folder), Loaded::whole(all));
     saved
 }
@@ -97,9 +102,9 @@ fn a_changed_bit_is_never_taken_for_what_was_said() {
                 assert!(loaded.records == whole, "bit {bit}");
                 let store = SqliteStore::new(folder.path());
                 load(&store).unwrap();
-                append(&store, &[notice("after")]);
+                append(&store, &[after()]);
                 drop(store);
-                let all = [&whole[..], &[notice("after")]].concat();
+                let all = [&whole[..], &[after()]].concat();
                 assert!(reopened(folder.path()) == Loaded::whole(all), "bit {bit}");
                 unharmed += 1;
             }

@@ -83,7 +83,7 @@ fn lasting(records: &[Record]) -> Vec<&Record> {
 fn appends_until_killed() {
     let Some(folder) = folder() else { return };
     let store = SqliteStore::new(folder);
-    let mut n = match load(&store).unwrap() {
+    let first = match load(&store).unwrap() {
         None => {
             append(&store, &[opened()]);
             0
@@ -93,11 +93,10 @@ fn appends_until_killed() {
             rounds(&loaded.records)
         }
     };
-    for _ in 0..ROUNDS {
+    for n in first..first + ROUNDS {
         append(&store, &[delta("held "), delta("back ")]);
         append(&store, &script(n));
         say(&n.to_string());
-        n += 1;
     }
     let _ = std::io::stdin().lock().read_line(&mut String::new());
 }
