@@ -9,8 +9,8 @@ use crate::shell;
 /// Builds the programs as they are shipped and runs the package `harness-benches` with
 /// `--harness PATH` and the arguments given.
 ///
-/// A smoke run only shows that every benchmark still runs. Nothing is measured, so the driver is
-/// then built without optimisation.
+/// A smoke run only shows that every benchmark still runs. Nothing is measured, so driver and
+/// programs are then built without optimisation.
 ///
 /// # Errors
 ///
@@ -28,15 +28,19 @@ pub(crate) fn bench(mut args: Args) -> anyhow::Result<()> {
 
     let harness = match given {
         Some(path) => path,
+        None if smoke => programs::build(programs::DEV, Program::Localharness)?,
         None => programs::build(programs::RELEASE, Program::Localharness)?,
     };
     let mut command = shell::cargo(["run"]);
     if !smoke {
         command.arg("--release");
     }
-    command
-        .args(["--package", "harness-benches", "--", "--harness"])
-        .arg(harness);
+    command.args(["--package", "harness-benches"]);
+    if smoke {
+        // With the features of the tests, so that what they have compiled is used.
+        command.arg("--all-features");
+    }
+    command.args(["--", "--harness"]).arg(harness);
     if smoke {
         command.arg("--smoke");
     }

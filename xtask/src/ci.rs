@@ -48,9 +48,10 @@ const fn xtask(name: &'static str, arguments: &'static [&'static str]) -> Step {
 ///
 /// 1. all crates and dependencies, checked but not built, with all features (`clippy`, then
 ///    `doc`, which reuses the dependencies);
-/// 2. the libraries one by one, checked (`features`): most dependencies are those of 1;
-/// 3. all crates, built in the dev profile (`test`; `bench` takes its driver from there);
-/// 4. `harness-bin`, built in the release profile (`test`, for conformance; `bench`).
+/// 2. all crates, built in the dev profile (`test`; its conformance and `bench` run what it built).
+///
+/// `check-features` and the release profile are for before a release: they cost more time than
+/// everything else together.
 const STEPS: &[Step] = &[
     cargo("lock", &["fetch", "--locked"]),
     cargo("fmt", &["fmt", "--all", "--check"]),
@@ -75,7 +76,6 @@ const STEPS: &[Step] = &[
         runs: Runs::Cargo(&["doc", "--no-deps", "--workspace", "--all-features"]),
         variable: Some(("RUSTDOCFLAGS", "-D warnings")),
     },
-    xtask("features", &["check-features"]),
     xtask("test", &["test"]),
     xtask("bench", &["bench", "--smoke"]),
 ];

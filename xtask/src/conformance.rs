@@ -66,6 +66,18 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// What a test run does: the programs it has built already.
+    pub(crate) fn of_tests() -> Self {
+        Self {
+            harness: Harness::Ours {
+                profile: programs::DEV.to_owned(),
+            },
+            ..Self::default()
+        }
+    }
+}
+
 /// Reads the command's arguments.
 ///
 /// # Errors

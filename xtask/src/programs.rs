@@ -9,6 +9,9 @@ use crate::shell;
 /// The profile of what is shipped and measured.
 pub(crate) const RELEASE: &str = "release";
 
+/// The profile of tests.
+pub(crate) const DEV: &str = "dev";
+
 /// A program of `harness-bin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
@@ -23,21 +26,22 @@ impl Program {
     }
 }
 
-/// Builds both programs of `harness-bin` with their default features, as they are shipped, and
-/// returns the path of one. Always the same build, so that one CI run makes it once.
+/// Builds the programs of `harness-bin` and returns the path of one.
+///
+/// In the release profile they are built as they are shipped. In the dev profile they are those
+/// that `cargo test` has built already: a test run then compiles nothing twice.
 ///
 /// # Errors
 ///
 /// When the build fails.
 pub(crate) fn build(profile: &str, program: Program) -> anyhow::Result<PathBuf> {
     shell::timed(&format!("build with profile {profile}"), || {
-        shell::run(&mut shell::cargo([
-            "build",
-            "--profile",
-            profile,
-            "--package",
-            "harness-bin",
-        ]))
+        let mut command = shell::cargo(["build", "--profile", profile]);
+        match profile {
+            DEV => command.args(["--workspace", "--all-features", "--bin", program.name()]),
+            _ => command.args(["--package", "harness-bin"]),
+        };
+        shell::run(&mut command)
     })?;
     let folder = match profile {
         "dev" | "test" => "debug",

@@ -19,7 +19,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
         let arguments = ["test", "--workspace", "--all-features", "--no-fail-fast"];
         shell::run(&mut shell::cargo(arguments))
     })?;
-    let options = conformance::Options::default();
+    let options = conformance::Options::of_tests();
     match conformance::environments(&options.selection) {
         Ok(environments) => {
             if let Some(environment) = environments.first() {

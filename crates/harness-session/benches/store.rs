@@ -190,7 +190,7 @@ fn load(bencher: Bencher<'_, '_>, steps: u32) {
     bencher.bench_local(|| {
         let store = SqliteStore::new(folder.path());
         match wait(store.load(&id())) {
-            Ok(Some(loaded)) => (loaded.records.len(), store),
+            Ok(Some(loaded)) => (loaded, store),
             other => panic!("{other:?}"),
         }
     });

@@ -25,7 +25,15 @@ pub(crate) struct SessionFile {
     progress: Progress,
     /// The file says what was lost in a repair.
     notice: Notice,
+    /// About how much the log has grown since [`SessionFile::start_sync`].
+    logged_bytes: usize,
 }
+
+/// How much the log may grow before it is moved into the database, also in the middle of a turn.
+const LOG_BYTES: usize = 4 << 20;
+
+/// What a transaction adds to the log beside the records' own size: a page of the database.
+const PAGE_BYTES: usize = 4096;
 
 /// Whether a file has something to say to the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,11 +122,19 @@ impl SessionFile {
             next_seq: count(records) + 1,
             progress: Progress::default(),
             notice,
+            logged_bytes: 0,
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Whether the log is so long that it should be moved into the database.
+    pub(crate) fn is_log_long(&self) -> bool {
+        self.logged_bytes >= LOG_BYTES
+    }
+
+    /// Hands out the path for somebody to sync the file and to shorten the log.
+    pub(crate) fn start_sync(&mut self) -> PathBuf {
+        self.logged_bytes = 0;
+        self.path.clone()
     }
 
     /// When what is held back has to be flushed; `None` when nothing is.
@@ -160,7 +176,7 @@ impl SessionFile {
             .iter()
             .chain(records.iter().map(AsRef::as_ref));
         let transaction = self.connection.transaction().map_err(failed)?;
-        let next_seq = insert(&transaction, &self.path, self.next_seq, all)?;
+        let (next_seq, bytes) = insert(&transaction, &self.path, self.next_seq, all)?;
         if self.notice == Notice::UntilNextRecord {
             transaction
                 .execute("DELETE FROM notice", [])
@@ -168,6 +184,7 @@ impl SessionFile {
         }
         transaction.commit().map_err(failed)?;
         self.next_seq = next_seq;
+        self.logged_bytes += PAGE_BYTES + bytes;
         self.notice = Notice::None;
         self.progress.clear();
         self.lock.note_accepted(next_seq - 1);
@@ -252,20 +269,20 @@ pub(crate) fn build(
     Ok(new)
 }
 
-/// Inserts records and hands back the number of the one after them.
+/// Inserts records; hands back the number of the one after them, and their size.
 fn insert<'a>(
     connection: &Connection,
     path: &Path,
     first_seq: i64,
     records: impl Iterator<Item = &'a Record>,
-) -> Result<i64, StoreError> {
+) -> Result<(i64, usize), StoreError> {
     let failed = |error| sql_error("cannot write", path, error);
     let mut insert = connection
         .prepare_cached(
             "INSERT INTO records (seq, at, type, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)",
         )
         .map_err(failed)?;
-    let mut seq = first_seq;
+    let (mut seq, mut bytes) = (first_seq, 0);
     for record in records {
         let body = serde_json::to_string(record).map_err(|error| StoreError::Io {
             message: "a record cannot be written as JSON".to_owned(),
@@ -277,12 +294,13 @@ fn insert<'a>(
                 record.at.as_micros(),
                 record.body.type_name(),
                 body,
-                checksum(seq, &body)
+                checksum(seq, record.at.as_micros(), &body)
             ])
             .map_err(failed)?;
         seq += 1;
+        bytes += body.len();
     }
-    Ok(seq)
+    Ok((seq, bytes))
 }
 
 /// A log that could not be read again is not written.

@@ -16,7 +16,7 @@ CREATE TABLE records (
     at   INTEGER NOT NULL,     -- microseconds since the Unix epoch, also in body
     type TEXT NOT NULL,        -- the record's type, also in body
     body TEXT NOT NULL,        -- the record, as JSON
-    sum  INTEGER NOT NULL      -- FNV-1a, 64 bits, of seq (8 bytes, little-endian) and body
+    sum  INTEGER NOT NULL      -- of seq, at and body
 ) STRICT;
 CREATE TABLE notice (
     text TEXT NOT NULL         -- what was lost in a repair, until the next record is appended
@@ -24,13 +24,30 @@ CREATE TABLE notice (
 ";
 
 /// SQLite checks its pages' structure, not their content: this finds a changed letter too.
-pub(crate) fn checksum(seq: i64, body: &str) -> i64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in seq.to_le_bytes().iter().chain(body.as_bytes()) {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+///
+/// The words are `seq`, `at`, the length of `body` in bytes, and `body`, filled up with zeros to
+/// whole words of 8 bytes, little-endian. From 0 on, the sum is turned left by 29 bits, XORed with
+/// the next word and multiplied by the constant below, all modulo 2^64. Every step can be undone,
+/// so no single change is without effect.
+pub(crate) fn checksum(seq: i64, at: i64, body: &str) -> i64 {
+    let add = |sum: u64, word: u64| (sum.rotate_left(29) ^ word).wrapping_mul(SUM_FACTOR);
+    let (words, rest) = body.as_bytes().as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut sum = [seq.cast_unsigned(), at.cast_unsigned(), body.len() as u64]
+        .into_iter()
+        .fold(0, add);
+    for word in words {
+        sum = add(sum, u64::from_le_bytes(*word));
     }
-    hash.cast_signed()
+    if !rest.is_empty() {
+        sum = add(sum, u64::from_le_bytes(last));
+    }
+    sum.cast_signed()
 }
+
+/// Odd, and with bits everywhere: 2^64 divided by the golden ratio.
+const SUM_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What the first bytes of a file say about it.
 #[derive(Debug, PartialEq, Eq)]

@@ -31,12 +31,16 @@
 //!     at   INTEGER NOT NULL,     -- microseconds since the Unix epoch, also in body
 //!     type TEXT NOT NULL,        -- the record's type, also in body
 //!     body TEXT NOT NULL,        -- the record, as JSON
-//!     sum  INTEGER NOT NULL      -- FNV-1a, 64 bits, of seq (8 bytes, little-endian) and body
+//!     sum  INTEGER NOT NULL      -- of seq, at and body
 //! ) STRICT;
 //! CREATE TABLE notice (
 //!     text TEXT NOT NULL         -- what was lost in a repair, until the next record is appended
 //! ) STRICT;
 //! ```
+//!
+//! `sum` is made of 64-bit words: `seq`, `at`, the length of `body` in bytes, and `body` itself as
+//! little-endian words, filled up with zeros. From 0 on, it is turned left by 29 bits, XORed with
+//! the next word and multiplied by 0x9E3779B97F4A7C15, all modulo 2^64.
 //!
 //! The JSON is that of [`Record`](harness_types::Record); an example of each is in
 //! `tests/data/records-v1.jsonl`. While a process has the conversation, records may be in

@@ -6,13 +6,17 @@ use std::time::Duration;
 use harness_types::{ConversationId, Record, RecordBody, StoreError, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use serde::de::DeserializeOwned;
+use serde::Deserialize as _;
 
 use crate::error::{io_error, is_damage, sql_error};
 use crate::format::{FORMAT, Header, checksum, header};
 
 /// Our lock keeps other writers out; a tool of the user's may hold the file for a moment.
 const BUSY_TIME: Duration = Duration::from_secs(1);
+
+/// When an append itself moves the log into the database, and waits for the disk: only should the
+/// thread that does it in the background be far behind. In pages.
+const LAST_RESORT_PAGES: u32 = 16_384;
 
 /// What came of reading a file.
 #[derive(Debug)]
@@ -116,6 +120,7 @@ pub(crate) fn open_for_append(path: &Path) -> Result<Connection, rusqlite::Error
 fn set_up_for_append(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
+    connection.pragma_update(None, "wal_autocheckpoint", LAST_RESORT_PAGES)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     Ok(())
 }
@@ -153,7 +158,7 @@ fn read_some(path: &Path, records: &mut Vec<Record>) -> Result<(), Stop> {
 
 /// Reads records up to the first one that cannot be read.
 fn read_records(connection: &Connection, records: &mut Vec<Record>) -> Result<(), Stop> {
-    let mut select = connection.prepare("SELECT seq, body, sum FROM records ORDER BY seq")?;
+    let mut select = connection.prepare("SELECT seq, at, body, sum FROM records ORDER BY seq")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let wanted = count(records) + 1;
@@ -163,14 +168,15 @@ fn read_records(connection: &Connection, records: &mut Vec<Record>) -> Result<()
         }
         let damaged = |what: String| Stop::Damage(format!("record {seq}: {what}"));
         let body = row
-            .get_ref(1)?
+            .get_ref(2)?
             .as_str()
             .map_err(|error| damaged(error.to_string()))?;
-        let sum: i64 = row.get(2)?;
-        if sum != checksum(seq, body) {
+        let (at, sum): (i64, i64) = (row.get(1)?, row.get(3)?);
+        if sum != checksum(seq, at, body) {
             return Err(damaged("its content has changed".to_owned()));
         }
-        let record = parse(body).map_err(|error| damaged(explain(body, &error)))?;
+        let at = Timestamp::from_micros(at);
+        let record = parse(at, body).map_err(|error| damaged(explain(body, &error)))?;
         let is_first = matches!(record.body, RecordBody::Opened { .. });
         if is_first != records.is_empty() {
             return Err(damaged("it does not belong where it stands".to_owned()));
@@ -180,26 +186,16 @@ fn read_records(connection: &Connection, records: &mut Vec<Record>) -> Result<()
     Ok(())
 }
 
-/// Reads a record as [`Record`] itself does, in half the time: what flattens a struct keeps all of
-/// it in memory once more.
+/// Reads a record in half the time [`Record`] itself takes, which has to keep all of it in memory
+/// once more to tell `at` from the rest.
 ///
 /// The sum has shown that we wrote it, so whatever depth it has is one we can bear.
-fn parse(body: &str) -> Result<Record, serde_json::Error> {
-    #[derive(serde::Deserialize)]
-    struct Stamped {
-        at: Timestamp,
-    }
-    let Stamped { at } = parse_whole(body)?;
-    let body = parse_whole(body)?;
-    Ok(Record { at, body })
-}
-
-fn parse_whole<T: DeserializeOwned>(body: &str) -> Result<T, serde_json::Error> {
+fn parse(at: Timestamp, body: &str) -> Result<Record, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(body);
     deserializer.disable_recursion_limit();
-    let value = T::deserialize(&mut deserializer)?;
+    let body = RecordBody::deserialize(&mut deserializer)?;
     deserializer.end()?;
-    Ok(value)
+    Ok(Record { at, body })
 }
 
 /// A type nobody knows is worth fewer words than serde's, which list all the others.

@@ -136,7 +136,7 @@ impl SqliteStore {
                 None
             }
         };
-        let Held::Open(file) = &*held else {
+        let Held::Open(file) = &mut *held else {
             return Ok(());
         };
         match file.due() {
@@ -149,10 +149,10 @@ impl SqliteStore {
             _ => {}
         }
         let is_turn_end = |record: &Record| matches!(record.body, RecordBody::TurnEnded { .. });
-        if records.iter().any(is_turn_end) {
+        if records.iter().any(is_turn_end) || file.is_log_long() {
             let syncer = self.syncer.get_or_init(|| started(Syncer::start()));
             if let Some(syncer) = syncer {
-                syncer.sync(file.path().to_path_buf());
+                syncer.sync(file.start_sync());
             }
         }
         Ok(())

@@ -2,7 +2,6 @@
 //! but JSON, with a model behind HTTP.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::print_stdout,
     reason = "a test may panic, and says what it has measured"
 )]

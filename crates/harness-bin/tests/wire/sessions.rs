@@ -1,13 +1,13 @@
 //! Conversations that are taken up again, also after the process was killed.
 
 use harness_testkit::WireClient;
-use harness_testkit::process::{descendants, ended};
+use harness_testkit::process::ended;
 use harness_types::{Gate, ScriptedTurn, Usage};
 use serde_json::{Value, json};
 
 use super::support::{
     Fifo, Harness, ask, assert_stream, cascade_id, commands, host_tools, input, program, reached,
-    soon, storage, stored, story, until_member, until_text, with,
+    storage, stored, story, until_member, until_text, with,
 };
 
 fn resume(config: Value, id: &str) -> Value {
@@ -46,15 +46,6 @@ async fn crash(harness: &mut Harness) {
     harness.process.kill().await.unwrap();
     ended(pid).await.unwrap();
     harness.restart().await;
-}
-
-/// Whether a process has the guard that ends its commands when it is killed.
-fn is_guarded(pid: u32) -> bool {
-    let children = descendants(pid).unwrap();
-    children.iter().any(|child| {
-        let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains("\0harness-guard\0")
-    })
 }
 
 #[tokio::test]
@@ -204,7 +195,7 @@ async fn a_kill_in_the_middle_of_a_command_repeats_nothing() {
     let mut harness = Harness::start_stored([]).await;
     let workspace = harness.workspace();
     let mut fifo = Fifo::new(&workspace);
-    let line = "echo once >> witness; echo $$ > fifo; exec sleep 1001";
+    let line = "echo once >> witness; echo $$ > fifo; echo started; exec sleep 1001";
     harness.model.push(ScriptedTurn::new().call_with_id(
         "c",
         "run_command",
@@ -215,14 +206,13 @@ async fn a_kill_in_the_middle_of_a_command_repeats_nothing() {
     client.send(&input("go")).await.unwrap();
     let pid: u32 = fifo.line().await.parse().unwrap();
     let id = cascade_id(&client);
-    // The guard that ends the commands of a killed process starts with the first of them. Until it
-    // runs its own program it shares the lock of the conversation.
-    soon("the guard", async {
-        while !is_guarded(harness.process.pid()) {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    // Output that is shown comes from a command that is guarded: from here on it ends with the
+    // process, however that ends.
+    let output = |event: &Value| {
+        let output = event["stepUpdate"]["runCommand"]["combinedOutput"].as_str();
+        output.is_some_and(|text| text.contains("started"))
+    };
+    client.until("the output", output).await.unwrap();
     crash(&mut harness).await;
     ended(pid).await.unwrap();
     harness.model.push(ScriptedTurn::new().text("checked"));

@@ -305,12 +305,12 @@ async fn text_and_images_reach_the_model_in_their_order() {
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|part| match part["text"].as_str() {
-            Some(text) => Some(text.to_owned()),
-            None => Some(format!(
+        .map(|part| match part["text"].as_str() {
+            Some(text) => text.to_owned(),
+            None => format!(
                 "{} {}",
                 part["inlineData"]["mimeType"], part["inlineData"]["data"]
-            )),
+            ),
         })
         .filter(|part| {
             ["Compare ", " with ", "."].contains(&part.as_str()) || part.contains("image")

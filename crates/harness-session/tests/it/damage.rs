@@ -214,13 +214,27 @@ fn damaged_files_are_numbered_and_none_is_replaced() {
     assert_eq!([read(1), read(2)], [&b"first"[..], b"second"]);
 }
 
-/// FNV-1a as the format says, written once more.
-fn sum(seq: i64, body: &str) -> i64 {
-    let bytes = seq.to_le_bytes();
-    let bytes = bytes.iter().chain(body.as_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    }) as i64
+/// The sum as the format says, written once more.
+fn sum(seq: i64, at: i64, body: &str) -> i64 {
+    let mut bytes = body.as_bytes().to_vec();
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let text = bytes
+        .chunks(8)
+        .map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    let words = [seq as u64, at as u64, body.len() as u64];
+    let sum = words.into_iter().chain(text).fold(0_u64, |sum, word| {
+        (sum.rotate_left(29) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    });
+    sum as i64
+}
+
+/// Puts another record where one is, with all that belongs to it.
+fn replace(path: &Path, seq: i64, at: i64, body: &str) {
+    let sum = sum(seq, at, body);
+    meddle(
+        path,
+        &format!("UPDATE records SET at = {at}, body = '{body}', sum = {sum} WHERE seq = {seq}"),
+    );
 }
 
 #[test]
@@ -228,11 +242,7 @@ fn f085_a_record_nobody_knows_is_named() {
     let whole = conversation(9);
     let (folder, path) = kept(&whole);
     let body = r#"{"at":1,"type":"moon_landed","where":"Tranquility"}"#;
-    let sum = sum(5, body);
-    meddle(
-        &path,
-        &format!("UPDATE records SET body = '{body}', sum = {sum} WHERE seq = 5"),
-    );
+    replace(&path, 5, 1, body);
     let loaded = reopened(folder.path());
     assert_eq!(loaded.records, whole[..4]);
     let words = loaded.notice.unwrap();
@@ -277,11 +287,7 @@ fn what_stops_the_reading_is_named() {
 fn a_record_out_of_place_is_damage() {
     let (folder, path) = kept(&conversation(4));
     let body = serde_json::to_string(&opened()).unwrap();
-    let sum = sum(3, &body);
-    meddle(
-        &path,
-        &format!("UPDATE records SET body = '{body}', sum = {sum} WHERE seq = 3"),
-    );
+    replace(&path, 3, 7, &body);
     let loaded = reopened(folder.path());
     assert_eq!(loaded.records.len(), 2);
     let words = loaded.notice.unwrap();

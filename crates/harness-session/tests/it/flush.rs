@@ -79,3 +79,25 @@ fn text_is_written_when_the_store_is_dropped() {
     all.push(delta("the last words"));
     assert_eq!(reopened(folder.path()), Loaded::whole(all));
 }
+
+/// Another thread does it, so that nobody who appends waits for the disk; also before a turn ends.
+#[test]
+fn the_log_of_a_long_turn_is_moved_into_the_database() {
+    let (folder, path) = kept(&conversation(2));
+    let store = SqliteStore::new(folder.path());
+    load(&store).unwrap();
+    let piece = notice("x".repeat(1 << 16));
+    let database = || path.metadata().unwrap().len();
+    let before = database();
+    for _ in 0..96 {
+        append(&store, std::slice::from_ref(&piece));
+    }
+    let start = Instant::now();
+    while database() < before + (3 << 20) {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "nothing was moved"
+        );
+        std::thread::yield_now();
+    }
+}
