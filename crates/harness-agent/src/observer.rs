@@ -9,7 +9,7 @@ pub trait Observer: Send + std::fmt::Debug {
     fn changed(&mut self, conversation: &Conversation, touches: &[Touch]);
 
     /// The conversation has been taken up again; what there is of it was not told as changes.
-    /// Called at most once, before [`Agent::spawn`] returns.
+    /// Called at most once, before [`Agent::spawn`](crate::Agent::spawn) returns.
     fn resumed(&mut self, conversation: &Conversation) {
         let _ = conversation;
     }

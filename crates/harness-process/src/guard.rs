@@ -2,7 +2,8 @@
 //! has ended, however it ended.
 //!
 //! It reads lines from a pipe whose only writing end is ours: `+ <leader>` for a tree that was
-//! spawned, `- <leader>` for one that has been ended. The end of the pipe is the end of the
+//! spawned, `- <leader>` for one that has been ended, and `? 0` before the first one is spawned: a
+//! program that dies before it has told who leads a tree still has it found by its mark. The end of the pipe is the end of the
 //! program. A shell needs no code after `fork`, which would have to do without memory allocation
 //! and would share the program's locks and descriptors.
 
@@ -24,13 +25,15 @@ use crate::os::new_session;
 /// then), but not for ever: some processes cannot be killed.
 const SCRIPT: &str = r#"
 open=' '
+soon=
 while read -r op leader; do
   case $op in
     +) open="$open$leader " ;;
     -) open="${open%% $leader *} ${open#* $leader }" ;;
+    '?') soon=1 ;;
   esac
 done
-[ -n "${open# }" ] || exit 0
+[ -n "${open# }$soon" ] || exit 0
 for leader in $open; do kill -s KILL -- "-$leader"; done
 for pass in 1 2 3 4 5; do
   found=$(grep -lF -- "$1" /proc/[0-9]*/environ)
@@ -65,6 +68,16 @@ pub(crate) fn program_id() -> &'static str {
         format!("{random:016x}")
     });
     &ID
+}
+
+/// Starts the guard, if there is none, for a tree that is about to be spawned.
+pub(crate) fn prepare() {
+    let mut guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
+    if guard.process.is_none()
+        && let Err(error) = guard.start()
+    {
+        tracing::debug!(%error, "no guard: commands outlive this program if it is killed");
+    }
 }
 
 /// Has the tree of `leader` killed when this program ends.
@@ -128,6 +141,7 @@ impl Guard {
             child: command.spawn()?,
             lifeline,
         });
+        self.tell('?', 0)?;
         for leader in self.open.clone() {
             self.tell('+', leader)?;
         }

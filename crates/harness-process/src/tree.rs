@@ -120,6 +120,9 @@ impl ProcessTree {
             }
         }
 
+        if spec.parent_exit == ParentExit::Kill {
+            guard::prepare();
+        }
         // Dropping the handle neither ends nor collects the child: both are done here.
         let child = command.spawn().map_err(|source| Error::Start {
             program: spec.program.clone(),

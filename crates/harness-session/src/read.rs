@@ -40,6 +40,8 @@ pub(crate) enum Read {
 enum Stop {
     /// The content is at fault.
     Damage(String),
+    /// A record is whole, as its sum shows, and says something this version does not know.
+    Unknown(String),
     /// Another time, all could be well.
     Failure(rusqlite::Error),
 }
@@ -77,6 +79,7 @@ pub(crate) fn read(path: &Path, id: &ConversationId, accepted: i64) -> Result<Re
                 format!("the last {missing} records are missing")
             }
             Err(Stop::Failure(error)) => return Err(sql_error("cannot read", path, error)),
+            Err(Stop::Unknown(what)) => return Err(unknown(path, &what)),
             Err(Stop::Damage(what)) => {
                 // A file that is shorter than it says, for one, is read only when SQLite is told
                 // to look away.
@@ -176,7 +179,10 @@ fn read_records(connection: &Connection, records: &mut Vec<Record>) -> Result<()
             return Err(damaged("its content has changed".to_owned()));
         }
         let at = Timestamp::from_micros(at);
-        let record = parse(at, body).map_err(|error| damaged(explain(body, &error)))?;
+        // The sum has shown that this is what was written: a later version wrote it, and cutting
+        // the conversation there would lose what it knows.
+        let record = parse(at, body)
+            .map_err(|error| Stop::Unknown(format!("record {seq}: {}", explain(body, &error))))?;
         let is_first = matches!(record.body, RecordBody::Opened { .. });
         if is_first != records.is_empty() {
             return Err(damaged("it does not belong where it stands".to_owned()));
@@ -232,6 +238,15 @@ fn foreign(path: &Path) -> StoreError {
     StoreError::Unreadable {
         message: format!(
             "{} belongs to another program and was left alone; choose another folder",
+            path.display()
+        ),
+    }
+}
+
+fn unknown(path: &Path, what: &str) -> StoreError {
+    StoreError::Unreadable {
+        message: format!(
+            "{} was left alone: {what}. Use the newer version that wrote it",
             path.display()
         ),
     }
