@@ -76,7 +76,7 @@ impl Catalogue {
                     name: tool.name.clone(),
                 });
             }
-            ObjectSchema::compile(&tool.parameters).map_err(|error| Error::ToolSchema {
+            ObjectSchema::check(&tool.parameters).map_err(|error| Error::ToolSchema {
                 name: tool.name.clone(),
                 message: error.to_string(),
             })?;

@@ -1,6 +1,7 @@
 //! Argument schemas: compiled once, asked for every call.
 
 mod circle;
+mod plain;
 
 use std::fmt::Write as _;
 
@@ -9,6 +10,7 @@ use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Value};
 
 use circle::find_circle;
+use plain::is_plainly_valid;
 
 use crate::coerce::coerce;
 use crate::limit::brief;
@@ -89,6 +91,20 @@ pub struct ObjectSchema {
 }
 
 impl ObjectSchema {
+    /// Says what [`compile`](Self::compile) would, without compiling the schemas that are plainly
+    /// valid, as those of most tools are.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile`](Self::compile).
+    pub fn check(schema: &Value) -> Result<(), SchemaError> {
+        require_object(schema)?;
+        if is_plainly_valid(schema) {
+            return Ok(());
+        }
+        Self::compile(schema).map(drop)
+    }
+
     /// Compiles `schema`. One without `type` is taken to describe an object.
     ///
     /// # Errors
