@@ -55,7 +55,7 @@ impl Catalogue {
             specs.push(finish_spec(schema));
         }
         for tool in &config.host_tools {
-            if !is_tool_name(&tool.name) {
+            if harness_toolkit::check_name(&tool.name).is_err() {
                 return Err(Error::ToolName {
                     name: tool.name.clone(),
                 });
@@ -165,13 +165,6 @@ impl Catalogue {
 pub(crate) fn finish_output(call: &ToolCall) -> String {
     // A map with text keys always serialises.
     serde_json::to_string(&call.args).unwrap_or_default()
-}
-
-fn is_tool_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 fn ask_question() -> ToolSpec {

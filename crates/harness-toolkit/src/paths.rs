@@ -87,8 +87,8 @@ fn list(roots: &[PathBuf]) -> String {
 ///
 /// ```
 /// # use harness_toolkit::WorkspacePath;
-/// let path = WorkspacePath::parse("file:///work/a%20b/../c.txt")?;
-/// assert_eq!(path.to_string(), "/work/c.txt");
+/// let path = WorkspacePath::parse("file:///project/a%20b/../c.txt")?;
+/// assert_eq!(path.to_string(), "/project/c.txt");
 /// assert!(WorkspacePath::parse("src/main.rs").is_err());
 /// # Ok::<(), harness_toolkit::PathError>(())
 /// ```
